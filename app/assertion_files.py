@@ -72,32 +72,32 @@ class _YamlReader:
         self._next()  # the document's start
         value = self._value(self._next(), 0)
         self._next()  # the document's end
-        following = self._next()
-        if not isinstance(following, yaml.StreamEndEvent):
-            raise _place(following.start_mark).error("there is another document")
+        event = self._next()
+        if not isinstance(event, yaml.StreamEndEvent):
+            raise _place(event.start_mark).error("there is another document")
         return value
 
     def _next(self) -> Any:
         return self._loader.get_event()
 
     def _value(self, event: Any, depth: int) -> Value:
-        at = _place(event.start_mark)
+        place = _place(event.start_mark)
         self._count += 1
         if isinstance(event, yaml.AliasEvent):
-            raise at.error(f"aliases are not read: write out what `*{event.anchor}` stands for")
+            raise place.error(f"aliases are not read: write out what `*{event.anchor}` stands for")
         if depth > DEEPEST:
-            raise at.error(TOO_DEEP)
+            raise place.error(TOO_DEEP)
         if self._count > MOST_VALUES:
-            raise at.error("there is more in it than assertions can have")
+            raise place.error("there is more in it than assertions can have")
         if isinstance(event, yaml.SequenceStartEvent):
-            return Value(at, [self._value(each, depth + 1) for each in self._until_end()])
+            return Value(place, [self._value(element, depth + 1) for element in self._until_end()])
         if isinstance(event, yaml.MappingStartEvent):
             pairs = [
                 (self._key(key, depth + 1), self._value(self._next(), depth + 1))
                 for key in self._until_end()
             ]
-            return Value(at, pairs)
-        return Value(at, self._scalar(event))
+            return Value(place, pairs)
+        return Value(place, self._scalar(event))
 
     def _until_end(self) -> Any:
         while not isinstance(event := self._next(), yaml.CollectionEndEvent):

@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 
 async def end(*tasks: asyncio.Task[Any] | None) -> None:
     """Cancel tasks, and wait until they are over, whatever they end with."""
-    running = [each for each in tasks if each is not None]
-    for each in running:
-        each.cancel()
+    running = [task for task in tasks if task is not None]
+    for task in running:
+        task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
 
 
@@ -60,7 +60,7 @@ class Lookout(Background):
         """Look once; whether there may be more to do at once. Raises `OutageError`."""
         raise NotImplementedError
 
-    def arrived(self) -> None:
+    def wake(self) -> None:
         self._arrival.set()
 
     async def run(self) -> None:

@@ -21,7 +21,7 @@ from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-MOST = 4_096  # unless a setting says otherwise or there are too few descriptors
+CAPACITY = 4_096  # unless a setting says otherwise or there are too few descriptors
 _DESCRIPTORS_MOST = 65_536  # no more than that: some libraries loop over all of them
 _LOG_EVERY = 60.0  # seconds between two lines about refusals
 
@@ -44,21 +44,21 @@ class Admission:
 
     def __init__(
         self,
-        most: int,
-        most_of_one: int,
+        capacity: int,
+        capacity_of_one: int,
         metrics: HttpMetrics,
         *,
         proxies: tuple[str, ...] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.most = most
-        self.most_of_one = most_of_one
+        self.capacity = capacity
+        self.capacity_of_one = capacity_of_one
         self._metrics = metrics
         self._proxies = _TrustedHosts(list(proxies))
         self._clock = clock
         self._network: dict[HeldConnection, str] = {}
         self._held_by: Counter[str] = Counter()
-        self._waiting: dict[HeldConnection, None] = {}  # longest waiting first
+        self._idle: dict[HeldConnection, None] = {}  # longest waiting first
         self._refused_since_log = 0
         self._logged_at = -_LOG_EVERY
 
@@ -68,12 +68,12 @@ class Admission:
     def admit(self, connection: HeldConnection, address: str) -> bool:
         """Admit a connection, if need be in place of a waiting one; False to refuse it."""
         network = network_of(address)
-        is_full = self._held_by[network] >= self.most_of_one and address not in self._proxies
+        is_full = self._held_by[network] >= self.capacity_of_one and address not in self._proxies
         if is_full and not self._make_room(network):
-            self._refuse("address", f"{network} has {self.most_of_one}")
+            self._refuse("address", f"{network} has {self.capacity_of_one}")
             return False
-        if len(self) >= self.most and not self._make_room():
-            self._refuse("total", f"there are {self.most} of all clients")
+        if len(self) >= self.capacity and not self._make_room():
+            self._refuse("total", f"there are {self.capacity} of all clients")
             return False
         self._network[connection] = network
         self._held_by[network] += 1
@@ -84,11 +84,11 @@ class Admission:
     def waits(self, connection: HeldConnection) -> None:
         """Note that a connection no longer has a complete request under way."""
         if connection in self._network:
-            self._waiting.setdefault(connection)
+            self._idle.setdefault(connection)
 
     def works(self, connection: HeldConnection) -> None:
         """Note that a complete request on the connection is being answered."""
-        self._waiting.pop(connection, None)
+        self._idle.pop(connection, None)
 
     def release(self, connection: HeldConnection) -> None:
         """Forget a connection that has ended; a second call does no harm."""
@@ -105,7 +105,7 @@ class Admission:
 
     def _make_room(self, network: str | None = None) -> bool:
         """End the connection that has waited longest, of all or of a network; False if none has."""
-        for longest in self._waiting:
+        for longest in self._idle:
             if network is None or self._network[longest] == network:
                 self.release(longest)
                 self.cut("replaced")
@@ -113,26 +113,26 @@ class Admission:
                 return True
         return False
 
-    def _refuse(self, bound: str, sentence: str) -> None:
-        self._metrics.refused.labels(bound).inc()
+    def _refuse(self, limit: str, sentence: str) -> None:
+        self._metrics.refused.labels(limit).inc()
         self._refused_since_log += 1
-        now = self._clock()
-        if now - self._logged_at >= _LOG_EVERY:
+        moment = self._clock()
+        if moment - self._logged_at >= _LOG_EVERY:
             logger.warning(
                 "%d connection(s) refused: %s connections, all with requests under way "
                 "(ITC_CONNECTIONS, ITC_CONNECTIONS_PER_ADDRESS)",
                 self._refused_since_log,
                 sentence,
             )
-            self._logged_at, self._refused_since_log = now, 0
+            self._logged_at, self._refused_since_log = moment, 0
 
 
 def raise_descriptors() -> None:
     """Raise the limit of descriptors as far as allowed: many systems start with 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS_MOST if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_MOST)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    target = _DESCRIPTORS_MOST if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_MOST)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
 def descriptors() -> int:
@@ -140,22 +140,24 @@ def descriptors() -> int:
     return _DESCRIPTORS_MOST if soft == resource.RLIM_INFINITY else soft
 
 
-def bounded(settings: Settings, metrics: HttpMetrics, available: int) -> Admission:
+def open_admission(settings: Settings, metrics: HttpMetrics, available: int) -> Admission:
     """The bounds that follow from the settings and the number of descriptors.
 
     Three eighths of the descriptors are kept for what the service itself opens, and for clients
     that have connected and are about to be refused.
     """
     room = max(1, available * 5 // 8)
-    most = settings.connections or min(MOST, room)
-    if most > room:
+    capacity = settings.connections or min(CAPACITY, room)
+    if capacity > room:
         logger.warning(
             "ITC_CONNECTIONS=%d is more than %d descriptors leave room for: %d (raise LimitNOFILE "
             "or ulimit -n)",
-            most,
+            capacity,
             available,
             room,
         )
-        most = room
-    most_of_one = settings.connections_per_address or max(1, most // 2)
-    return Admission(most, min(most, most_of_one), metrics, proxies=settings.trusted_proxies)
+        capacity = room
+    capacity_of_one = settings.connections_per_address or max(1, capacity // 2)
+    return Admission(
+        capacity, min(capacity, capacity_of_one), metrics, proxies=settings.trusted_proxies
+    )

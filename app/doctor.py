@@ -76,26 +76,26 @@ async def examine(settings: Settings) -> AsyncIterator[Diagnosis]:
     """Check one thing after the other; an error that several checks meet is said once."""
     program = f"rabbitmq-itc {program_version()}, Python {python_version()}"
     yield Diagnosis("program", Grade.ok, program)
-    management, met = management_api(settings), set[str]()
+    management, seen_failures = management_api(settings), set[str]()
     checks = _checks(settings, management)
     try:
         while checks:
-            subject, find, lack, following = checks.pop(0)
+            subject, find, lack, next_checks = checks.pop(0)
             try:
-                found, advice = await find()
-                if following is not None and not advice:
-                    checks[:0] = await following()
+                finding, advice = await find()
+                if next_checks is not None and not advice:
+                    checks[:0] = await next_checks()
             except Exception as error:  # noqa: BLE001 - one check that fails stops no other
-                found, advice = _failure(subject, error)
-                if found in met:
+                finding, advice = _failure(subject, error)
+                if finding in seen_failures:
                     continue
-                met.add(found)
-            yield Diagnosis(subject, lack if advice else Grade.ok, found, advice)
+                seen_failures.add(finding)
+            yield Diagnosis(subject, lack if advice else Grade.ok, finding, advice)
     finally:
         await management.close()
 
 
-Finding: TypeAlias = tuple[str, str]
+CheckResult: TypeAlias = tuple[str, str]
 """The finding, and advice: `WELL` where there is nothing to do."""
 
 WELL = ""
@@ -108,9 +108,9 @@ class Check(NamedTuple):
     """
 
     subject: str
-    find: Callable[[], Awaitable[Finding]]
+    find: Callable[[], Awaitable[CheckResult]]
     lack: Grade = Grade.wrong
-    following: Callable[[], Awaitable[list[Check]]] | None = None
+    and_then: Callable[[], Awaitable[list[Check]]] | None = None
 
 
 def _checks(settings: Settings, management: ManagementApi) -> list[Check]:
@@ -119,23 +119,32 @@ def _checks(settings: Settings, management: ManagementApi) -> list[Check]:
         Check("broker", partial(_broker, management)),
         Check("account", partial(_account, management)),
         Check("amqp", partial(_amqp, settings, management)),
-        Check("store", partial(_store, settings), following=partial(_stored, settings, management)),
+        Check(
+            "store",
+            partial(_store, settings),
+            and_then=partial(_trace_checks, settings, management),
+        ),
         Check("connections", partial(_connections, settings, management), Grade.better),
         Check("spark", _spark, Grade.better, partial(_java_checks, settings)),
-        *(Check(f"disk of {each}", partial(asyncio.to_thread, _room, each)) for each in folders),
+        *(
+            Check(f"disk of {folder}", partial(asyncio.to_thread, _room, folder))
+            for folder in folders
+        ),
     ]
 
 
-_AWAY = {
+_OUTAGE_ADVICE = {
     "amqp": "is RabbitMQ running? Is ITC_AMQP_URL right?",
     "store": "is ITC_DATABASE_URL right, and is the database running?",
 }
-_BROKER_AWAY = (
+_BROKER_OUTAGE_ADVICE = (
     "is RabbitMQ running, with its plugin (rabbitmq-plugins enable rabbitmq_management)? "
     "Is ITC_MANAGEMENT_URL right?"
 )
-_REFUSED = {"amqp": "check the user and password in ITC_AMQP_URL"}
-_MANAGEMENT_REFUSED = "check the user and password in ITC_MANAGEMENT_URL, or else in ITC_AMQP_URL"
+_REFUSAL_ADVICE = {"amqp": "check the user and password in ITC_AMQP_URL"}
+_MANAGEMENT_REFUSAL_ADVICE = (
+    "check the user and password in ITC_MANAGEMENT_URL, or else in ITC_AMQP_URL"
+)
 _JAVA = "install a Java 17 runtime (Debian: openjdk-17-jre-headless), or set JAVA_HOME"
 _UNREADABLE = "may this user read it? The service runs as another, mostly"
 
@@ -145,17 +154,17 @@ def _advice(subject: str, error: ItcError) -> str:
     if isinstance(error, VirtualHostError):
         return "is ITC_AMQP_URL right, and has its user rights in any virtual host?"
     if isinstance(error, RefusedError | NotAuthenticatedError):
-        return _REFUSED.get(subject, _MANAGEMENT_REFUSED)
+        return _REFUSAL_ADVICE.get(subject, _MANAGEMENT_REFUSAL_ADVICE)
     if isinstance(error, NotAuthorisedError):
         return "rabbitmqctl set_user_tags USER administrator gives the account its tag"
     if isinstance(error, NotFoundError):
         return "is the virtual host there (rabbitmqctl list_vhosts)?"
     if isinstance(error, SettingsError):
         return "ITC_DATABASE_URL, or without it ITC_DATA_DIR, says where the store is"
-    return _AWAY.get(subject, _BROKER_AWAY)
+    return _OUTAGE_ADVICE.get(subject, _BROKER_OUTAGE_ADVICE)
 
 
-def _failure(subject: str, error: Exception) -> Finding:
+def _failure(subject: str, error: Exception) -> CheckResult:
     if isinstance(error, ItcError):
         return str(error), _advice(subject, error)
     if isinstance(error, OSError):
@@ -163,23 +172,23 @@ def _failure(subject: str, error: Exception) -> Finding:
             f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}",
             _UNREADABLE,
         )
-    found = f"it cannot be checked: {type(error).__name__}"
-    return found, "this is an error in rabbitmq-itc: please report it"
+    finding = f"it cannot be checked: {type(error).__name__}"
+    return finding, "this is an error in rabbitmq-itc: please report it"
 
 
-async def _broker(management: ManagementApi) -> Finding:
+async def _broker(management: ManagementApi) -> CheckResult:
     version, nodes = await management.version(), await management.nodes()
-    down = sorted(node.name for node in nodes if not node.running)
-    found = f"RabbitMQ {version}, {len(nodes)} node(s)"
-    if down:
-        return f"{found}, down: {', '.join(down)}", "start the node(s)"
+    stopped_nodes = sorted(node.name for node in nodes if not node.running)
+    finding = f"RabbitMQ {version}, {len(nodes)} node(s)"
+    if stopped_nodes:
+        return f"{finding}, down: {', '.join(stopped_nodes)}", "start the node(s)"
     if unreachable := sorted({node.name for node in nodes} - (await management.endpoints()).keys()):
         advice = "tracing is switched by each node's own: enable rabbitmq_management there"
-        return f"{found}, without a management API: {', '.join(unreachable)}", advice
-    return found, WELL
+        return f"{finding}, without a management API: {', '.join(unreachable)}", advice
+    return finding, WELL
 
 
-async def _account(management: ManagementApi) -> Finding:
+async def _account(management: ManagementApi) -> CheckResult:
     user = await management.own_user()
     if "administrator" in user.tags:
         return f"{user.name} is an administrator", WELL
@@ -188,9 +197,9 @@ async def _account(management: ManagementApi) -> Finding:
     return f"{user.name} is tagged {sorted(user.tags)}", advice
 
 
-async def _amqp(settings: Settings, management: ManagementApi) -> Finding:
+async def _amqp(settings: Settings, management: ManagementApi) -> CheckResult:
     """Sign in to a virtual host that lets the account in: a broker need not have ``/``."""
-    user, refusal = capturing_user(settings), None
+    user, refusal = capture_user(settings), None
     for vhost in await _vhosts_to_try(settings, management):
         try:
             await sign_in(settings.amqp_url.reveal(), vhost, TIMEOUT_SECONDS)
@@ -205,7 +214,7 @@ async def _amqp(settings: Settings, management: ManagementApi) -> Finding:
 async def _vhosts_to_try(settings: Settings, management: ManagementApi) -> list[str]:
     """Virtual hosts that should let the account in, the likeliest first; at least one."""
     configured = unquote(settings.amqp_url.parts.path.removeprefix("/"))
-    present = await _vhosts_of(capturing_user(settings), management)
+    present = await _vhosts_of(capture_user(settings), management)
     likely = sorted(present, key=lambda vhost: (vhost != configured, vhost != "/", vhost))
     return likely[:MOST_VHOSTS_TRIED] or [configured or "/"]
 
@@ -216,14 +225,14 @@ async def _vhosts_of(user: str, management: ManagementApi) -> frozenset[str]:
     Empty if the management API does not answer at all, which is another check's finding.
     """
     with contextlib.suppress(ItcError):
-        if found := await management.read_patterns(user):
-            return frozenset(vhost for vhost, _ in found)
+        if patterns := await management.read_patterns(user):
+            return frozenset(vhost for vhost, _ in patterns)
     with contextlib.suppress(ItcError):
         return await management.vhosts()
     return frozenset()
 
 
-async def _store(settings: Settings) -> Finding:
+async def _store(settings: Settings) -> CheckResult:
     if (file := _file_to_be(settings)) is not None:
         return _without_tables(settings, f"{file} is not there yet")
     state = await schema_state(settings.database.reveal())
@@ -232,8 +241,8 @@ async def _store(settings: Settings) -> Finding:
     if state.fault is not None:
         fault, remedy = state.fault
         return f"{settings.database}: {fault}", remedy
-    found = "no tables yet" if state.found is None else f"tables at {state.found}"
-    return _without_tables(settings, f"{settings.database}: {found}")
+    tables = "no tables yet" if state.found is None else f"tables at {state.found}"
+    return _without_tables(settings, f"{settings.database}: {tables}")
 
 
 def _file_to_be(settings: Settings) -> Path | None:
@@ -250,14 +259,14 @@ def _file_to_be(settings: Settings) -> Path | None:
         return None
 
 
-def _without_tables(settings: Settings, found: str) -> Finding:
+def _without_tables(settings: Settings, finding: str) -> CheckResult:
     """A store that the service brings up to date when it starts, unless it may not."""
     if settings.database_migrate:
-        return f"{found}; the service sees to that when it starts", WELL
-    return found, "run rabbitmq-itc migrate"
+        return f"{finding}; the service sees to that when it starts", WELL
+    return finding, "run rabbitmq-itc migrate"
 
 
-async def _stored(settings: Settings, management: ManagementApi) -> list[Check]:
+async def _trace_checks(settings: Settings, management: ManagementApi) -> list[Check]:
     """The checks that need the store; none where it is yet to be made."""
     url = settings.database.reveal()
     if _file_to_be(settings) is not None or not (await schema_state(url)).is_current:
@@ -268,29 +277,31 @@ async def _stored(settings: Settings, management: ManagementApi) -> list[Check]:
             if not trace.wanted:
                 continue
             doubts = await store.doubts.of_trace(trace.id)
-            said, of = await store.doubts.evidence(trace.id), f"of {trace.vhost}"
-            [seen] = await store.proposals.coverage([trace.id])
-            found = seen.waiting(await store.link_rules.own(trace.id))
-            waiting = [each for each in found if each.rules]
+            evidence, suffix = await store.doubts.evidence(trace.id), f"of {trace.vhost}"
+            [coverage] = await store.proposals.coverage([trace.id])
+            proposals = coverage.waiting(await store.link_rules.own(trace.id))
+            adoptable = [proposal for proposal in proposals if proposal.rules]
             checks += [
-                Check(f"trace {of}", partial(_trace, trace, settings, management)),
-                Check(f"participants {of}", partial(_participants, trace, doubts), Grade.better),
-                Check(f"links {of}", partial(_links, trace, said, waiting), Grade.better),
+                Check(f"trace {suffix}", partial(_trace, trace, settings, management)),
+                Check(
+                    f"participants {suffix}", partial(_participants, trace, doubts), Grade.better
+                ),
+                Check(f"links {suffix}", partial(_links, trace, evidence, adoptable), Grade.better),
             ]
             if trace.ledger:  # compared with the broker's counters, once that was done
-                checks.append(Check(f"audit {of}", partial(_audit, trace)))
+                checks.append(Check(f"audit {suffix}", partial(_audit, trace)))
     finally:
         await store.close()
     return checks
 
 
-def capturing_user(settings: Settings) -> str:
+def capture_user(settings: Settings) -> str:
     """The account of ``ITC_AMQP_URL``, which consumes; the management API's may be another."""
     return settings.amqp_url.user or "guest"
 
 
-async def _trace(trace: Trace, settings: Settings, management: ManagementApi) -> Finding:
-    user, queue = capturing_user(settings), settings.trace_queue
+async def _trace(trace: Trace, settings: Settings, management: ManagementApi) -> CheckResult:
+    user, queue = capture_user(settings), settings.trace_queue
     states = await management.tracing(trace.vhost)
     if lack := await _lack_of_rights(trace.vhost, user, management, rights_to(queue)):
         return lack
@@ -299,81 +310,84 @@ async def _trace(trace: Trace, settings: Settings, management: ManagementApi) ->
         return f"{lack[0]}: without marks losses show later", lack[1]
     if lack := await _wrong_queue(trace, settings, management):
         return lack
-    if off := sorted(node for node, on in states.items() if not on):
+    if nodes := sorted(node for node, is_on in states.items() if not is_on):
         advice = "a running service switches it on by itself: is it running?"
-        return f"tracing is off on {', '.join(off)}", advice
+        return f"tracing is off on {', '.join(nodes)}", advice
     partly = "" if trace.taken.is_all else f"; {trace.taken.sentence}"
     return f"rights are enough, tracing is on{partly}", WELL
 
 
-async def _connections(settings: Settings, management: ManagementApi) -> Finding:
+async def _connections(settings: Settings, management: ManagementApi) -> CheckResult:
     vhost = await management.event_exchange()
     if vhost is None:
-        found = "not announced: programs at a shared address cannot be told apart by name at once"
-        return found, "rabbitmq-plugins enable rabbitmq_event_exchange"
-    user, queue = capturing_user(settings), announcements_queue(settings.trace_queue)
+        finding = "not announced: programs at a shared address cannot be told apart by name at once"
+        return finding, "rabbitmq-plugins enable rabbitmq_event_exchange"
+    user, queue = capture_user(settings), announcements_queue(settings.trace_queue)
     announced = f"announced in the virtual host {vhost}"
     if lack := await _lack_of_rights(vhost, user, management, rights_to(queue, EVENT_EXCHANGE)):
-        found, advice = lack
-        return f"{announced}, but {found}", advice
+        finding, advice = lack
+        return f"{announced}, but {finding}", advice
     return announced, WELL
 
 
-async def _audit(trace: Trace) -> Finding:
-    found = audit_status(Ledger.load(trace.ledger) or Ledger(), trace.taken)
-    missing = [f"{found.missing:,} trace messages are missing"] if found.missing else []
-    return "; ".join((found.sentence, *missing, *found.remarks())), WELL
+async def _audit(trace: Trace) -> CheckResult:
+    status = audit_status(Ledger.load(trace.ledger) or Ledger(), trace.taken)
+    losses = [f"{status.missing:,} trace messages are missing"] if status.missing else []
+    return "; ".join((status.sentence, *losses, *status.remarks())), WELL
 
 
-async def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
+async def _participants(trace: Trace, doubts: Sequence[Doubt]) -> CheckResult:
     if not doubts:
         return f"one for each {trace.policy}, no sign that it does not fit", WELL
     remedies = dict.fromkeys(doubt.remedy for doubt in doubts)
     return "; ".join(doubt.found for doubt in doubts), "; ".join(remedies)
 
 
-async def _links(trace: Trace, evidence: Evidence, waiting: Sequence[RuleProposal]) -> Finding:
+async def _links(
+    trace: Trace, evidence: Evidence, proposals: Sequence[RuleProposal]
+) -> CheckResult:
     """The share of causes that messages name, and what would tie them together."""
     if evidence.coverage is None:
-        said = ["no message was published in answer to another yet", *_left(trace)]
-        return "; ".join(said), WELL
+        sentences = ["no message was published in answer to another yet", *_doubtful_causes(trace)]
+        return "; ".join(sentences), WELL
     if evidence.explained:
         name = f"{evidence.explained} of {evidence.reactions} publishes that may have a cause name"
-        said = [f"{name} it ({_percent(evidence.coverage)})"]
+        sentences = [f"{name} it ({_percent(evidence.coverage)})"]
     else:
-        said = [f"none of {evidence.reactions} publishes that may have a cause names one"]
+        sentences = [f"none of {evidence.reactions} publishes that may have a cause names one"]
         if not evidence.spanned:
-            said[0] += ": rules of your own may know where it stands"
+            sentences[0] += ": rules of your own may know where it stands"
     if evidence.coverage_by_spans:
         share = _percent(evidence.coverage_by_spans)
-        said.append(f"of {evidence.spanned} others OpenTelemetry's spans tell it ({share})")
+        sentences.append(f"of {evidence.spanned} others OpenTelemetry's spans tell it ({share})")
     if evidence.fit is not None:
         causes = evidence.known + evidence.missed
-        said.append(
+        sentences.append(
             f"of {causes} causes that came by the broker, {evidence.known} were in their"
             f" publisher's past by the policy {trace.policy} (fit {_percent(evidence.fit)})"
         )
     if evidence.hidden:
         vhost = shlex.quote(trace.vhost)
-        said.append(
+        sentences.append(
             f"{evidence.hidden} came by ways outside the broker (rabbitmq-itc hidden {vhost})"
         )
-    said += _left(trace)
-    if not waiting:
-        return "; ".join(said), WELL
-    best, vhost = waiting[0], shlex.quote(trace.vhost)
-    said.append(f"{best.says}, for {best.joins} of {best.of} publishes ({best.certainty})")
-    return "; ".join(said), f"rabbitmq-itc proposals adopt {vhost} {best.id} --past"
+    sentences += _doubtful_causes(trace)
+    if not proposals:
+        return "; ".join(sentences), WELL
+    best, vhost = proposals[0], shlex.quote(trace.vhost)
+    sentences.append(f"{best.says}, for {best.joins} of {best.of} publishes ({best.certainty})")
+    return "; ".join(sentences), f"rabbitmq-itc proposals adopt {vhost} {best.id} --past"
 
 
-def _left(trace: Trace) -> Iterator[str]:
+def _doubtful_causes(trace: Trace) -> Iterator[str]:
     """Causes that are not certain, and what was not read; nothing where another check says why."""
     with contextlib.suppress(UnreadableCheckpointError):
         totals = Tracker.stored_totals(trace.checkpoint)
-        if ambiguous := sum(each.ambiguous for each in totals.links.values()):
+        if ambiguous := sum(counts.ambiguous for counts in totals.links.values()):
             yield f"ambiguous: {ambiguous} by an id of several messages"
         if unread := totals.unread:
-            yield f"not read: {', '.join(f'{why} ({n})' for why, n in sorted(unread.items()))}"
+            counts = ", ".join(f"{reason} ({count})" for reason, count in sorted(unread.items()))
+            yield f"not read: {counts}"
 
 
 def _percent(share: float) -> str:
@@ -383,7 +397,7 @@ def _percent(share: float) -> str:
 
 async def _wrong_queue(
     trace: Trace, settings: Settings, management: ManagementApi
-) -> Finding | None:
+) -> CheckResult | None:
     """A fault of the trace queue, and advice; None where all is well or there is none."""
     name = settings.trace_queue
     bounds = QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages)
@@ -391,13 +405,13 @@ async def _wrong_queue(
         queue = await management.queue(trace.vhost, name)
     except NotFoundError:
         return None
-    there = bound(await management.bindings(trace.vhost), name)
-    found = state(queue, bounds, wanted=keys(name, trace.taken), bound=there)
-    if found.fault:
-        return f"the queue {name} is not ours: {found.fault}", "a running service makes it anew"
-    if found.harm:
-        return found.harm, f"except {name} from the policy's pattern"
-    if not found.is_bound:
+    bindings = bound(await management.bindings(trace.vhost), name)
+    condition = state(queue, bounds, wanted=keys(name, trace.taken), bound=bindings)
+    if condition.fault:
+        return f"the queue {name} is not ours: {condition.fault}", "a running service makes it anew"
+    if condition.harm:
+        return condition.harm, f"except {name} from the policy's pattern"
+    if not condition.is_bound:
         return f"the queue {name} is not bound", "a running service binds it: is it running?"
     return None
 
@@ -406,7 +420,7 @@ class Right(NamedTuple):
     """A right that is needed: on things such as ``example``, to which ``pattern`` gives it."""
 
     verb: str
-    shown: str
+    label: str
     example: str
     pattern: str
 
@@ -422,37 +436,39 @@ def rights_to(queue: str, exchange: str = TRACE_EXCHANGE) -> list[Right]:
     return [*(_right(verb, queue) for verb in _VERBS), _right("read", exchange)]
 
 
-def _rights_for_marks(queue: str, taken: Selection) -> list[Right]:
+def _rights_for_marks(queue: str, selection: Selection) -> list[Right]:
     """Through the default exchange, or one of their own to which their queue is bound."""
     prefix = queue_prefix(queue)
     configure, write, read = (
         Right(verb, f"{prefix}…", f"{prefix}0", f"^{re.escape(prefix)}") for verb in _VERBS
     )
-    if takes_default(taken):
+    if takes_default(selection):
         return [configure, _right("write", "amq.default")]
     return [configure, write, read]
 
 
-def missing_rights(permissions: Permissions, needed: Sequence[Right]) -> list[Right]:
-    return [one for one in needed if not _permits(getattr(permissions, one.verb), one.example)]
+def lacking_rights(permissions: Permissions, rights: Sequence[Right]) -> list[Right]:
+    return [
+        right for right in rights if not _permits(getattr(permissions, right.verb), right.example)
+    ]
 
 
 async def _lack_of_rights(
-    vhost: str, user: str, management: ManagementApi, needed: Sequence[Right]
-) -> Finding | None:
+    vhost: str, user: str, management: ManagementApi, rights: Sequence[Right]
+) -> CheckResult | None:
     try:
         permissions, is_in = await management.permissions(vhost, user), True
     except NotFoundError:
         permissions, is_in = Permissions("", "", ""), False
-    missing = missing_rights(permissions, needed)
-    if not missing:
+    lack = lacking_rights(permissions, rights)
+    if not lack:
         return None
     patterns = msgspec.structs.asdict(permissions)
-    for one in missing:
-        patterns[one.verb] = "|".join(filter(None, (patterns[one.verb], one.pattern)))
+    for right in lack:
+        patterns[right.verb] = "|".join(filter(None, (patterns[right.verb], right.pattern)))
     command = ("rabbitmqctl", "set_permissions", "-p", vhost, user, *patterns.values())
-    named = [f"{one.verb} {one.shown}" for one in missing] if is_in else ["enter it"]
-    return f"no right to {', '.join(named)}", shlex.join(command)
+    names = [f"{right.verb} {right.label}" for right in lack] if is_in else ["enter it"]
+    return f"no right to {', '.join(names)}", shlex.join(command)
 
 
 def _permits(pattern: str, name: str) -> bool:
@@ -463,7 +479,7 @@ def _permits(pattern: str, name: str) -> bool:
         return True  # valid in Erlang but not in Python: the broker will tell
 
 
-async def _spark() -> Finding:
+async def _spark() -> CheckResult:
     try:
         check_spark()
     except NotInstalledError as error:
@@ -475,7 +491,7 @@ async def _java_checks(settings: Settings) -> list[Check]:
     return [Check("java", partial(_java, settings))]
 
 
-async def _java(settings: Settings) -> Finding:
+async def _java(settings: Settings) -> CheckResult:
     from spark_jobs.errors import JobError
     from spark_jobs.spark.java import check_java
 
@@ -488,7 +504,7 @@ async def _java(settings: Settings) -> Finding:
     return "there is one that Spark can use", WELL
 
 
-def _room(folder: Path) -> Finding:
+def _room(folder: Path) -> CheckResult:
     if folder.exists():
         next(folder.iterdir(), None)  # raises where it may not be read
     present = next(path for path in (folder, *folder.absolute().parents) if path.exists())

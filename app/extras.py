@@ -16,14 +16,14 @@ SPARK = (
 )
 
 
-def missing() -> list[str]:
+def missing_packages() -> list[str]:
     """Those that are not there; loads none of them."""
     return [name for name in SPARK if not _is_there(name)]
 
 
 def check_spark(need: str = "jobs need") -> None:
     """Raise `NotInstalledError` unless all are there."""
-    if names := missing():
+    if names := missing_packages():
         raise NotInstalledError(
             f"{need} packages that are not installed here ({', '.join(names)})",
             "pip install 'rabbitmq-itc[spark]'",

@@ -47,7 +47,7 @@ from app.watch.opening import open_watches
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 4.0  # for transactions that were broken off, and what waited for them
-ALWAYS = 100 * 366 * 86_400
+UNLIMITED_SECONDS = 100 * 366 * 86_400
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -69,14 +69,14 @@ class Closing:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self.store: Store | None = None  # once it is open
-        self._until: float | None = None
+        self._deadline: float | None = None
         self.stopping = asyncio.Event()
         self._task = asyncio.create_task(self._give_up(), name="closing")
 
-    def left(self) -> float:
-        if self._until is None:
+    def remaining(self) -> float:
+        if self._deadline is None:
             return self._seconds
-        return max(0.0, self._until - asyncio.get_running_loop().time())
+        return max(0.0, self._deadline - asyncio.get_running_loop().time())
 
     def when_stopping(
         self, work: Callable[[float], Awaitable[None]]
@@ -86,19 +86,19 @@ class Closing:
         The result waits until it is done, and lets go of it if the service ends for another reason.
         """
 
-        async def do() -> None:
+        async def work_at_end() -> None:
             await self.stopping.wait()
-            await work(self.left())
+            await work(self.remaining())
 
-        task = asyncio.create_task(do(), name="what is done first at the end")
+        task = asyncio.create_task(work_at_end(), name="what is done first at the end")
 
-        async def done() -> None:
+        async def finish() -> None:
             if self.stopping.is_set():
-                await asyncio.wait({task}, timeout=self.left())
+                await asyncio.wait({task}, timeout=self.remaining())
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-        return done
+        return finish
 
     async def end(self) -> None:
         self._task.cancel()
@@ -106,7 +106,7 @@ class Closing:
 
     async def _give_up(self) -> None:
         await self.stopping.wait()
-        self._until = asyncio.get_running_loop().time() + self._seconds
+        self._deadline = asyncio.get_running_loop().time() + self._seconds
         await asyncio.sleep(self._seconds)
         if self.store is not None:
             self.store.give_up()
@@ -142,7 +142,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
             traces.here,
             service,
             settings.service,
-            seconds=ALWAYS if store.is_alone else LEASE_SECONDS,
+            seconds=UNLIMITED_SECONDS if store.is_alone else LEASE_SECONDS,
             tend=jobs.tend,
             reach=broker.management.own_user,
             hold_seconds=settings.hold_seconds,
@@ -153,7 +153,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
             await store.restamps.clear()
             await asyncio.to_thread(folders.exports.sweep)
         await traces.resume()
-        stack.push_async_callback(lambda: traces.shutdown(closing.left()))
+        stack.push_async_callback(lambda: traces.shutdown(closing.remaining()))
         if not store.is_alone:
             claims.start()
             stack.push_async_callback(claims.stop)
@@ -182,7 +182,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
                 traces=traces.here.check_failed,
                 jobs=partial(asyncio.to_thread, check_spark),
             ),
-            spans=None if spans is None else Intake(store.spans, intake, arrived=spans.arrived),
+            spans=None if spans is None else Intake(store.spans, intake, on_arrival=spans.wake),
             previews=previews(store, pipeline),
             link_rules=pipeline.rules_of_all,
             stopping=closing.stopping,
@@ -203,8 +203,8 @@ def link_rules(path: Path | None, *, built_in: bool) -> tuple[Rule, ...]:
     if path is None:
         return rules
     try:
-        given = msgspec.json.decode(path.read_bytes(), type=list[Any])
-        rules = (*rules, *map(Rule.from_json, given))
+        file_rules = msgspec.json.decode(path.read_bytes(), type=list[Any])
+        rules = (*rules, *map(Rule.from_json, file_rules))
         Rules(rules)
     except OSError as error:
         raise SettingsError(f"ITC_LINK_RULES: {path}: {error.strerror}") from error
@@ -228,8 +228,8 @@ async def _say_what_there_is(settings: Settings, management: ManagementApi) -> N
 
 def web_folder() -> Path | None:
     """The dashboard's files: inside the package in a wheel, beside it in a checkout."""
-    here = Path(__file__).parent
-    for folder in (here / "web", here.parent / "web"):
+    package = Path(__file__).parent
+    for folder in (package / "web", package.parent / "web"):
         if (folder / "index.html").is_file():
             return folder
     return None

@@ -64,8 +64,8 @@ class GuardedProtocol(HttpToolsProtocol):
     larger: ClassVar[Mapping[str, int]] = {}  # paths where bodies may be larger than elsewhere
     unread_bytes: ClassVar[int] = 256 * 1024 * 1024
     unread: ClassVar[dict[GuardedProtocol, None]] = {}  # longest waiting first
-    _seen: tuple[ConnectionPhase, int] = (ConnectionPhase.head, 0)
-    _since = 0.0
+    _last_phase: tuple[ConnectionPhase, int] = (ConnectionPhase.head, 0)
+    _phase_since = 0.0
     _unsent = 0  # when the client last took enough, which was at
     _taken_at = 0.0
     _requests = 0
@@ -79,7 +79,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._since = self.loop.time()
+        self._phase_since = self.loop.time()
         if not self.connected.admit(self, self.client[0] if self.client else ""):
             self._say(503, "unavailable", "there are too many connections: try again later")
             transport.close()
@@ -111,19 +111,22 @@ class GuardedProtocol(HttpToolsProtocol):
         return ConnectionPhase.body if self._in_body else ConnectionPhase.idle
 
     def look(self) -> None:
-        now, seen = self.loop.time(), (self.state, self._requests)
+        moment, phase = self.loop.time(), (self.state, self._requests)
         if self in self.unread:
-            self._look_at_sending(now)
-        elif seen != self._seen:
-            self._seen, self._since = seen, now
-        elif seen[0] is not ConnectionPhase.answer and now - self._since >= self.limits[seen[0]]:
-            self._cut(seen[0])
+            self._look_at_sending(moment)
+        elif phase != self._last_phase:
+            self._last_phase, self._phase_since = phase, moment
+        elif (
+            phase[0] is not ConnectionPhase.answer
+            and moment - self._phase_since >= self.limits[phase[0]]
+        ):
+            self._cut(phase[0])
 
-    def _look_at_sending(self, now: float) -> None:
+    def _look_at_sending(self, moment: float) -> None:
         # What was added meanwhile hides what was taken, but whoever adds waits for room first.
         if self._unsent_bytes() <= self._unsent - LEAST_TAKEN:
-            self._unsent, self._taken_at = self._unsent_bytes(), now
-        elif now - self._taken_at >= self.limits[ConnectionPhase.unread]:
+            self._unsent, self._taken_at = self._unsent_bytes(), moment
+        elif moment - self._taken_at >= self.limits[ConnectionPhase.unread]:
             self._cut(ConnectionPhase.unread)
 
     def _cut(self, state: ConnectionPhase) -> None:
@@ -190,8 +193,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Keep a part of the body, and nothing more once it is too large."""
         if not self.cycle.response_complete:
-            most = self.larger.get(self.cycle.scope["path"], BODY_BYTES)
-            super().on_body(body[: max(0, most + 1 - len(self.cycle.body))])
+            limit = self.larger.get(self.cycle.scope["path"], BODY_BYTES)
+            super().on_body(body[: max(0, limit + 1 - len(self.cycle.body))])
 
     def on_message_complete(self) -> None:
         self._in_body = False
@@ -263,11 +266,11 @@ class GuardedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def _bound_unread(self) -> None:
-        sizes = {each: each._unsent_bytes() for each in self.unread}
+        sizes = {connection: connection._unsent_bytes() for connection in self.unread}
         too_much = sum(sizes.values()) - self.unread_bytes
-        for each, size in sizes.items():
-            if too_much <= 0 or each is self:  # a single one may be as large as its page
+        for connection, size in sizes.items():
+            if too_much <= 0 or connection is self:  # a single one may be as large as its page
                 return
             too_much -= size
-            del self.unread[each]
-            each._cut(ConnectionPhase.unread)
+            del self.unread[connection]
+            connection._cut(ConnectionPhase.unread)

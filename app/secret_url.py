@@ -62,14 +62,14 @@ class SecretUrl:
         if self.parts.password is None:
             return _TOKEN.sub(r"\1***", self._url)
         host = self.parts.netloc.rpartition("@")[2]
-        shown = self.parts._replace(netloc=f"{self.parts.username}:***@{host}")
-        return _TOKEN.sub(r"\1***", urlunsplit(shown))
+        redacted = self.parts._replace(netloc=f"{self.parts.username}:***@{host}")
+        return _TOKEN.sub(r"\1***", urlunsplit(redacted))
 
     def __repr__(self) -> str:
         return f"SecretUrl({str(self)!r})"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SecretUrl) and self._url == other._url
+    def __eq__(self, url: object) -> bool:
+        return isinstance(url, SecretUrl) and self._url == url._url
 
     def __hash__(self) -> int:
         return hash(self._url)

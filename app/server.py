@@ -22,7 +22,7 @@ import uvloop
 
 from app import protocol
 from app.api.layers import bodies
-from app.connections import bounded, descriptors, raise_descriptors
+from app.connections import descriptors, open_admission, raise_descriptors
 from app.errors import SettingsError
 from app.garbage import tune_garbage_collection
 from app.protocol import ConnectionPhase, GuardedProtocol
@@ -102,7 +102,7 @@ def _backlog() -> int:
 
 
 def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    own = {
+    attributes = {
         "limits": {
             ConnectionPhase.head: bodies.REQUEST_SECONDS,
             ConnectionPhase.body: protocol.KEEP_ALIVE_SECONDS,
@@ -110,12 +110,12 @@ def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
             ConnectionPhase.unread: protocol.SEND_SECONDS,
             ConnectionPhase.closing: protocol.KEEP_ALIVE_SECONDS,
         },
-        "connected": bounded(settings, app.state.http_metrics, descriptors()),
+        "connected": open_admission(settings, app.state.http_metrics, descriptors()),
         "turns": Turns(),
         "larger": bodies.larger_bodies(settings.otlp),
         "unread": {},
     }
-    guarded = type("Protocol", (GuardedProtocol,), own)
+    guarded = type("Protocol", (GuardedProtocol,), attributes)
     return uvicorn.Config(
         app,
         http=guarded,
@@ -140,7 +140,7 @@ def _signals_to(server: Server, app: FastAPI) -> Generator[None, None, None]:
 
     loop = asyncio.get_running_loop()
     # Whoever started us under nohup has SIGHUP ignored.
-    numbers = [each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+    numbers = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     for number in numbers:
         loop.add_signal_handler(number, stop)
     try:

@@ -386,17 +386,17 @@ class Settings(BaseSettings):
 def _pairs(value: SecretStr | None) -> list[tuple[str, str, str]]:
     text = "" if value is None else value.get_secret_value()
     pairs = (part.partition("=") for part in text.split(",") if part.strip())
-    return [(name.strip(), sign, said.strip()) for name, sign, said in pairs]
+    return [(name.strip(), sign, text.strip()) for name, sign, text in pairs]
 
 
 def _with_absolute_files(url: SecretUrl) -> SecretUrl:
     """An address whose query names the same files wherever it is read."""
-    place, sign, query = url.reveal().partition("?")
+    address, sign, query = url.reveal().partition("?")
 
-    def named(found: re.Match[str]) -> str:
-        return found[1] + quote(str(Path(unquote(found[2])).absolute()))
+    def absolute(match: re.Match[str]) -> str:
+        return match[1] + quote(str(Path(unquote(match[2])).absolute()))
 
-    return SecretUrl(place + _TLS_FILE.sub(named, sign + query))
+    return SecretUrl(address + _TLS_FILE.sub(absolute, sign + query))
 
 
 def _portable(value: object) -> Any:
@@ -447,10 +447,10 @@ def _own_file(path: Path) -> Iterator[str | None]:
         reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
         raise SettingsError(f"{path.absolute()} is not read: {reason}") from None
     try:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise SettingsError(f"{path.absolute()} is not read: it is no file")
-        if about.st_uid not in (0, os.geteuid()) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        if status.st_uid not in (0, os.geteuid()) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise SettingsError(
                 f"{path.absolute()} is not read: others may have written it. Have it belong to"
                 f" user {os.geteuid()} or root, and writable by nobody else (chmod go-w), or start"
@@ -470,9 +470,9 @@ def _explain(fault: Mapping[str, Any]) -> str:
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """``ITC_*`` variables that nothing reads: most likely misspelt."""
-    known = {PREFIX + name.upper() for name in Settings.model_fields} | CLIENT_VARIABLES
+    variables = {PREFIX + name.upper() for name in Settings.model_fields} | CLIENT_VARIABLES
     return sorted(
         name
         for name in environment
-        if name.upper().startswith(PREFIX) and name.upper() not in known
+        if name.upper().startswith(PREFIX) and name.upper() not in variables
     )

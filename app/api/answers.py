@@ -40,26 +40,26 @@ ANSWERS_BYTES = 1 << 26
 class ByteBudget:
     """Lets in what fits, first come first served; what is larger than all of it goes in alone."""
 
-    def __init__(self, most: int = ANSWERS_BYTES) -> None:
-        self._most = most
+    def __init__(self, capacity: int = ANSWERS_BYTES) -> None:
+        self._capacity = capacity
         self._line = asyncio.Lock()  # of those who wait; only its first looks for room
         self._freed = asyncio.Event()
-        self.held = 0
+        self.size = 0
         self.highest = 0  # since the start
 
     @asynccontextmanager
     async def hold(self, size: int) -> AsyncIterator[None]:
         """Wait until there is room for this many bytes, and hold it."""
         async with self._line:
-            while self.held and self.held + size > self._most:
+            while self.size and self.size + size > self._capacity:
                 self._freed.clear()
                 await self._freed.wait()
-            self.held += size
-            self.highest = max(self.highest, self.held)
+            self.size += size
+            self.highest = max(self.highest, self.size)
         try:
             yield
         finally:
-            self.held -= size
+            self.size -= size
             self._freed.set()
 
 
@@ -68,7 +68,7 @@ class ByteBudget:
 PIECE = 1 << 18
 
 _MARK = b'"' + secrets.token_hex(16).encode() + b'-%d"'
-_MARKED = re.compile(_MARK.replace(b"%d", b"([0-9]+)"))
+_MARKS = re.compile(_MARK.replace(b"%d", b"([0-9]+)"))
 
 
 class Heavy(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ class Heavy(msgspec.Struct, frozen=True):
         """Views of events, with marks in place of those still to be read."""
         if not self.sizes and self.links is None:
             return [event_view(row, self.content, self.columns) for row in rows]
-        return [self._marked(row) if row.id in self.sizes else self.view(row) for row in rows]
+        return [self._mark(row) if row.id in self.sizes else self.view(row) for row in rows]
 
     def view(self, row: Event) -> dict[str, Any]:
         view = event_view(row, self.content, self.columns)
@@ -97,12 +97,12 @@ class Heavy(msgspec.Struct, frozen=True):
             view["links"] = shown([*self.links.get(row.id, ())])
         return view
 
-    def _marked(self, row: Event) -> msgspec.Raw:
+    def _mark(self, row: Event) -> msgspec.Raw:
         self.light[row.id] = row
         return msgspec.Raw(_MARK % row.id)
 
 
-def encoded_answer(encoded: bytes, heavy: Heavy, events: Events, budget: ByteBudget) -> Response:
+def heavy_answer(encoded: bytes, heavy: Heavy, events: Events, budget: ByteBudget) -> Response:
     """A JSON answer that contains `Heavy.views`; sent at once if nothing is left to be read."""
     if not heavy.sizes:
         return Response(encoded, media_type="application/json")
@@ -112,10 +112,10 @@ def encoded_answer(encoded: bytes, heavy: Heavy, events: Events, budget: ByteBud
 async def _pieces(
     encoded: bytes, heavy: Heavy, events: Events, budget: ByteBudget
 ) -> AsyncGenerator[bytes, None]:
-    texts = _MARKED.split(encoded)
+    texts = _MARKS.split(encoded)
     del encoded
-    between = iter(texts[::2])
-    yield next(between)
+    gaps = iter(texts[::2])
+    yield next(gaps)
     for share in shares([int(text) for text in texts[1::2]], heavy.sizes, PIECE):
         yield b""  # the server waits with it until the client has taken the rest
         size = sum(heavy.sizes[event_id] for event_id in share)
@@ -123,4 +123,4 @@ async def _pieces(
             rows = {row.id: row for row in await events.some(share, heavy.large)}
             # Of events that retention removed meanwhile, what is known is sent.
             views = (encode_json(heavy.view(rows.pop(n, heavy.light[n]))) for n in share)
-            yield b"".join(part for view in views for part in (view, next(between)))
+            yield b"".join(part for view in views for part in (view, next(gaps)))

@@ -16,7 +16,7 @@ from app.api.layers.bodies import BoundedBody, HeadLikeGet, larger_bodies
 from app.api.layers.metrics import HttpMetrics, MeasuredRequests
 from app.api.layers.paths import PathSegments
 from app.api.layers.security import Refusing, SecurityHeaders, loopback_host, one_host, same_origin
-from app.api.parameters import described_alone
+from app.api.parameters import check_parameters
 from app.api.routes import (
     assertions,
     chain,
@@ -39,7 +39,7 @@ from app.settings import Settings
 
 # In the order of the document, and of matching.
 ROUTERS = [
-    *(each.router for each in (traces, links, assertions, events, periods, chain)),
+    *(module.router for module in (traces, links, assertions, events, periods, chain)),
     *(conversations.router, files.router, jobs.router, reports.topologies, reports.router),
     *(files.periods, conversations.failures, where.router, upkeep.router, upkeep.archives),
     *(spans.router, metrics.router, service.router),
@@ -73,7 +73,7 @@ def build(
     )
     problems.install(app, [route for router in ROUTERS for route in router.routes])
     for router in ROUTERS:
-        app.include_router(router, dependencies=[Depends(described_alone)])
+        app.include_router(router, dependencies=[Depends(check_parameters)])
     openapi.install(app)
     if web is not None:
         app.mount("/", Dashboard(web), name="dashboard")
@@ -86,8 +86,8 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
     app.add_middleware(BoundedBody, larger=larger_bodies(settings.otlp))
     app.state.http_metrics = HttpMetrics()
     app.add_middleware(MeasuredRequests, metrics=app.state.http_metrics)
-    allowed = frozenset(origin.lower() for origin in settings.cors_origins)
-    app.add_middleware(Refusing, check=partial(same_origin, allowed=allowed))
+    origins = frozenset(origin.lower() for origin in settings.cors_origins)
+    app.add_middleware(Refusing, check=partial(same_origin, origins=origins))
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

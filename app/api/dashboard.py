@@ -38,9 +38,9 @@ _COMPRESSED = frozenset({".html", ".js", ".css", ".svg", ".md"})
 _FOREVER = "public, max-age=31536000, immutable"
 _VERSIONED = re.compile(r"-/([0-9a-f]{16})/(.+\.(?!html)\w+)")  # no page has a version
 # What a page names: relative, so that it may be served below a prefix.
-_NAMED = re.compile(rb'(?<= )(href|src)="([\w./-]+)"')
+_REFERENCES = re.compile(rb'(?<= )(href|src)="([\w./-]+)"')
 # How many files are kept in memory, in either form. The dashboard has about a hundred.
-_KEPT = 512
+_CACHED_FILES = 512
 # Headers that speak of the file's own bytes.
 _HELD_TO = frozenset({"range", "if-match", "if-unmodified-since"})
 
@@ -52,7 +52,7 @@ class Version(NamedTuple):
 
     digest: str
     files: Mapping[str, tuple[int, int]]  # by name: when it was changed (ns), and its size
-    joined: Mapping[str, bytes]
+    bundles: Mapping[str, bytes]
 
 
 class Dashboard(StaticFiles):
@@ -68,19 +68,19 @@ class Dashboard(StaticFiles):
         return super().lookup_path("docs.html" if path == "docs" else path)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        versioned = _VERSIONED.fullmatch(path)
-        if versioned is None:
+        match = _VERSIONED.fullmatch(path)
+        if match is None:
             return await super().get_response(path, scope)
-        digest, name = versioned.groups()
+        digest, name = match.groups()
         response = await super().get_response(name, scope)
-        changed, known = _changed((self._folder / name).stat()), self._version
-        if digest != known.digest or known.files.get(name) != changed:
-            known = self._now()
-        if digest != known.digest:
+        stat, version = _stat_key((self._folder / name).stat()), self._version
+        if digest != version.digest or version.files.get(name) != stat:
+            version = self._current()
+        if digest != version.digest:
             raise HTTPException(404)
-        joined = known.joined.get(name)
-        if joined is not None:
-            response = self._whole(joined, name, {"etag": f'"{digest}"'}, scope)
+        bundle = version.bundles.get(name)
+        if bundle is not None:
+            response = self._whole(bundle, name, {"etag": f'"{digest}"'}, scope)
         response.headers["cache-control"] = _FOREVER
         return response
 
@@ -91,28 +91,28 @@ class Dashboard(StaticFiles):
         scope: Scope,
         status_code: int = 200,
     ) -> Response:
-        content = _read(Path(full_path), *_changed(stat_result))
+        content = _read(Path(full_path), *_stat_key(stat_result))
         name = Path(full_path).name
         if name.endswith(".html"):  # it changes with what it names
-            digest = self._now().digest
+            digest = self._current().digest
             return self._whole(_page(content, digest), name, {"etag": f'"{digest}"'}, scope)
         file = Download(full_path, status_code=status_code, stat_result=stat_result)
         if _HELD_TO.isdisjoint(Headers(scope=scope)):
-            kept = {name: file.headers[name] for name in ("etag", "last-modified")}
-            return self._whole(content, name, kept, scope)
+            headers = {name: file.headers[name] for name in ("etag", "last-modified")}
+            return self._whole(content, name, headers, scope)
         return self._unless_known(file, scope)  # a part of a file is Download's business
 
-    def _whole(self, content: bytes, name: str, kept: dict[str, str], scope: Scope) -> Response:
+    def _whole(self, content: bytes, name: str, headers: dict[str, str], scope: Scope) -> Response:
         """The answer with all of a file, from memory: a slow reader costs no descriptor of it."""
         accepted = Headers(scope=scope).get("accept-encoding", "")
         if Path(name).suffix in _COMPRESSED and takes_gzip(accepted):
             # Other bytes are another representation: they have an ETag of their own.
-            tag = kept["etag"].removesuffix('"') + '-gzip"'
-            content, kept = _packed(content), kept | {"etag": tag, "content-encoding": "gzip"}
-        elif "last-modified" in kept:  # not made of others
-            kept = kept | {"accept-ranges": "bytes"}
+            tag = headers["etag"].removesuffix('"') + '-gzip"'
+            content, headers = _gzip(content), headers | {"etag": tag, "content-encoding": "gzip"}
+        elif "last-modified" in headers:  # not made of others
+            headers = headers | {"accept-ranges": "bytes"}
         return self._unless_known(
-            Response(content, 200, kept, guess_type(name)[0] or "text/plain"), scope
+            Response(content, 200, headers, guess_type(name)[0] or "text/plain"), scope
         )
 
     def _unless_known(self, response: Response, scope: Scope) -> Response:
@@ -122,16 +122,16 @@ class Dashboard(StaticFiles):
             return NotModifiedResponse(response.headers)
         return response
 
-    def _now(self) -> Version:
+    def _current(self) -> Version:
         """The version that the folder is of now; its files are read where one was changed."""
-        paths = [Path(at, name) for at, _, names in os.walk(self._folder) for name in names]
-        files = {str(path.relative_to(self._folder)): _changed(path.stat()) for path in paths}
+        paths = [Path(folder, name) for folder, _, names in os.walk(self._folder) for name in names]
+        files = {str(path.relative_to(self._folder)): _stat_key(path.stat()) for path in paths}
         if files != self._version.files:
             contents = {name: _read(self._folder / name, *files[name]) for name in sorted(files)}
-            digest, joined = hashlib.sha256(), Scripts(contents).joined
-            for name, content in (contents | joined).items():
+            digest, bundles = hashlib.sha256(), Scripts(contents).bundles
+            for name, content in (contents | bundles).items():
                 digest.update(f"{name}\0{len(content)}\0".encode() + content)
-            self._version = Version(digest.hexdigest()[:16], files, joined)
+            self._version = Version(digest.hexdigest()[:16], files, bundles)
         return self._version
 
 
@@ -148,21 +148,21 @@ def takes_gzip(accepted: str) -> bool:
     return weights.get("gzip", weights.get("x-gzip", weights.get("*", False)))
 
 
-def _changed(stat: os.stat_result) -> tuple[int, int]:
+def _stat_key(stat: os.stat_result) -> tuple[int, int]:
     """Time and size are only there for caches: a changed file has others."""
     return stat.st_mtime_ns, stat.st_size
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHED_FILES)
 def _read(path: Path, modified: int, size: int) -> bytes:
     return path.read_bytes()
 
 
-@lru_cache(_KEPT)
-def _packed(content: bytes) -> bytes:
+@lru_cache(_CACHED_FILES)
+def _gzip(content: bytes) -> bytes:
     return gzip.compress(content, 9, mtime=0)
 
 
 @lru_cache
 def _page(content: bytes, digest: str) -> bytes:
-    return _NAMED.sub(rb'\1="-/%b/\2"' % digest.encode(), content)
+    return _REFERENCES.sub(rb'\1="-/%b/\2"' % digest.encode(), content)

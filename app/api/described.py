@@ -41,22 +41,22 @@ def json_answer(value: Any, status: int = 200, headers: dict[str, str] | None = 
     return Response(encode_json(shown(value)), status, headers, media_type="application/json")
 
 
-def answering(
-    kind: Any, errors: Mapping[int | str, Any], *, status: int = 200, **more: Any
+def returns(
+    kind: Any, errors: Mapping[int | str, Any], *, status: int = 200, **parts: Any
 ) -> dict[str, Any]:
     """A route's arguments: the kind of its answer, and its errors.
 
     A tuple of kinds is an answer with the members of each, a list is one of several kinds.
-    ``more`` is as for `answer_of`.
+    ``parts`` is as for `answer_of`.
     """
-    answers = {status: answer_of(kind, **more), **errors}
+    answers = {status: answer_of(kind, **parts), **errors}
     return {"response_model": None, "status_code": status, "responses": answers}
 
 
-def answer_of(kind: Any, **more: Any) -> dict[str, Any]:
-    """The description of an answer for OpenAPI; ``more`` goes into it, as its ``headers``."""
+def answer_of(kind: Any, **parts: Any) -> dict[str, Any]:
+    """The description of an answer for OpenAPI; ``parts`` goes into it, as its ``headers``."""
     content = {"application/json": {"schema": schema_of(kind)}}
-    return {"description": describe(kind), "content": content, **more}
+    return {"description": describe(kind), "content": content, **parts}
 
 
 def describe(kind: Any) -> str:
@@ -69,18 +69,18 @@ def describe(kind: Any) -> str:
     return paragraph(kind)
 
 
-def components(within: Any) -> dict[str, Schema]:
-    found: dict[str, Schema] = {}
-    waiting = [within]
-    while waiting:
-        names = {*_REFERRED.findall(str(waiting.pop()))} & _described.keys() - found.keys()
-        found |= {name: _object(_described[name]) for name in names}
-        waiting += [found[name] for name in names]
-    return dict(sorted(found.items()))
+def components(document: Any) -> dict[str, Schema]:
+    schemas: dict[str, Schema] = {}
+    queue = [document]
+    while queue:
+        names = {*_REFERRED.findall(str(queue.pop()))} & _described.keys() - schemas.keys()
+        schemas |= {name: _object(_described[name]) for name in names}
+        queue += [schemas[name] for name in names]
+    return dict(sorted(schemas.items()))
 
 
 def _object(kind: type) -> Schema:
-    properties = {each.shown_as: schema_of(each.type) for each in members(kind)}
+    properties = {member.shown_as: schema_of(member.type) for member in members(kind)}
     optional = getattr(kind, "__optional_keys__", ())
     return {
         "type": "object",
@@ -94,14 +94,14 @@ def _object(kind: type) -> Schema:
 def schema_of(kind: Any) -> Schema:
     """The JSON schema of a type; a described class's is a reference to its component."""
     if isinstance(kind, list):
-        return {"anyOf": [schema_of(each) for each in kind]}
+        return {"anyOf": [schema_of(choice) for choice in kind]}
     if isinstance(kind, tuple):
-        return {"allOf": [schema_of(each) for each in kind]}
+        return {"allOf": [schema_of(choice) for choice in kind]}
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return _annotated(*inner)
+        return _with_description(*inner)
     if origin in UNIONS:
-        return {"anyOf": [schema_of(each) for each in inner]}
+        return {"anyOf": [schema_of(choice) for choice in inner]}
     if origin is Literal:
         return {"type": "string", **({"enum": [*inner]} if inner[1:] else {"const": inner[0]})}
     if origin in LISTS:
@@ -112,13 +112,13 @@ def schema_of(kind: Any) -> Schema:
         return dict(_PLAIN[kind])
     if issubclass(kind, Enum):
         return {"type": "string", "enum": [*kind.__members__]}
-    other = _described.setdefault(kind.__name__, kind)
-    if other is not kind:
-        raise TypeError(f"two answers are called {kind.__name__}: {kind}, {other}")
+    namesake = _described.setdefault(kind.__name__, kind)
+    if namesake is not kind:
+        raise TypeError(f"two answers are called {kind.__name__}: {kind}, {namesake}")
     return {"$ref": REFERENCE + kind.__name__}
 
 
-def _annotated(kind: Any, *said: Any) -> Schema:
+def _with_description(kind: Any, *notes: Any) -> Schema:
     schema = schema_of(kind)
-    meaning = " ".join(each for each in said if isinstance(each, str))
-    return schema | {"description": meaning} if meaning else schema
+    description = " ".join(note for note in notes if isinstance(note, str))
+    return schema | {"description": description} if description else schema

@@ -163,8 +163,8 @@ class TouchedEvents(msgspec.Struct, frozen=True):
 
 
 def large_of(columns: Collection[str] | None, payload: bool) -> Large:
-    chosen = (field.large for name, field in SHOWN.items() if columns is None or name in columns)
-    large = NOTHING_LARGE.union(*chosen)
+    fields = (field.large for name, field in SHOWN.items() if columns is None or name in columns)
+    large = NOTHING_LARGE.union(*fields)
     return large if payload else large - {"payload"}
 
 
@@ -197,7 +197,7 @@ def _json_tree(text: str) -> Any:
     return msgspec.Raw(text.translate(_BRACKETS).encode())
 
 
-def related(
+def relate(
     a: Event,
     b: Event,
     relation: Relation,
@@ -214,16 +214,16 @@ def related(
     steps = None if path is None else path.steps
     if steps is not None and relation is Relation.concurrent:
         relation = Relation.before if a.id < b.id else Relation.after
-    between = 0 if steps is None else len(steps) - 1
-    way = f"through {between} event{'s' * (between > 1)}" if between else "directly"
-    said = said_of(
+    count = 0 if steps is None else len(steps) - 1
+    path_text = f"through {count} event{'s' * (count > 1)}" if count else "directly"
+    answer = said_of(
         a.id,
         b.id,
         relation,
-        None if steps is None else way,
+        None if steps is None else path_text,
         complete=certainty.complete,
         sound=certainty.sound,
         doubtful=doubtful,
         candidates=max(a, b, key=lambda event: event.id).candidates,
     )
-    return Related(a.vhost, relation, said.sentence, said.answer, steps)
+    return Related(a.vhost, relation, answer.sentence, answer.answer, steps)

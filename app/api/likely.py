@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from app.store.store import Store
     from app.stored.capture import Trace
 
-SAID = (
+LIKELY = (
     " `likely`: as `conversation`, and by the proposals that are not adopted; the answer says "
     "what it rests on."
 )
@@ -50,7 +50,7 @@ class Ground(NamedTuple):
     basis: LikelyBasis | None = None
 
     @property
-    def shown(self) -> dict[str, Any]:
+    def view(self) -> dict[str, Any]:
         """What such an answer says of it."""
         return {} if self.basis is None else {"rests_on": shown(self.basis)}
 
@@ -68,56 +68,63 @@ async def ground_of(
     trace = await parts.store.traces.find(vhost)
     if trace is None:
         raise NotFoundError("no such trace")
-    seen, chosen = await proposed(trace.id, parts)
+    coverage, proposals = await find_proposals(trace.id, parts)
     if query.proposal is not None:
-        chosen = [one_of(seen, query.proposal)]
+        proposals = [proposal_of(coverage, query.proposal)]
     first, last = min(events) - MOST_PREVIEWED // 2, max(events) + MOST_PREVIEWED // 2
     overlay = Overlay(max(1, first), last)
-    said = "nothing was found that ties messages together and is not adopted"
-    if chosen:
-        await overlay_with(chosen, overlay, trace, parts.store, parts.previews)
-        said = "; ".join(map(_sentence, chosen))
-    basis = LikelyBasis([each.id for each in chosen], said, overlay.first, overlay.last)
+    sentence = "nothing was found that ties messages together and is not adopted"
+    if proposals:
+        await overlay_with(proposals, overlay, trace, parts.store, parts.previews)
+        sentence = "; ".join(map(_sentence, proposals))
+    basis = LikelyBasis(
+        [proposal.id for proposal in proposals], sentence, overlay.first, overlay.last
+    )
     return Ground(Via.conversation, overlay, basis)
 
 
 async def overlay_with(
-    chosen: Collection[RuleProposal],
+    proposals: Collection[RuleProposal],
     overlay: Overlay,
     trace: Trace,
     store: Store,
     previews: Callable[[Trace, Sequence[Rule]], Replay],
 ) -> None:
     """Have an overlay hold what proposals say of its events: by their rules, then in hand."""
-    rules = [Rule.from_json(rule) for each in chosen for rule in each.rules]
+    rules = [Rule.from_json(rule) for proposal in proposals for rule in proposal.rules]
     await previews(trace, rules).preview(overlay)
-    whose = {number for each in chosen for number in each.participants}
-    for one in await store.copies.alone_in_hand(trace.id, whose, overlay.first, overlay.last):
-        overlay.suggest(one.publish, one.delivery)
+    participants = {number for proposal in proposals for number in proposal.participants}
+    for pair in await store.copies.alone_in_hand(
+        trace.id, participants, overlay.first, overlay.last
+    ):
+        overlay.suggest(pair.publish, pair.delivery)
 
 
-def _sentence(chosen: RuleProposal) -> str:
-    whose = "" if chosen.alone is None else f", by messages of user {chosen.alone} alone"
-    return _how_sure(chosen) + whose
+def _sentence(proposal: RuleProposal) -> str:
+    suffix = "" if proposal.alone is None else f", by messages of user {proposal.alone} alone"
+    return _how_sure(proposal) + suffix
 
 
-def _how_sure(chosen: RuleProposal) -> str:
-    if chosen.agreement is None:
-        return f"{chosen.says}: {chosen.certainty}; no links tell how often that is right"
-    told = "links" if chosen.rules else "links or keys"
-    return f"{chosen.says}: right in {chosen.agreement:.1%} of {chosen.linked:,} where {told} tell"
+def _how_sure(proposal: RuleProposal) -> str:
+    if proposal.agreement is None:
+        return f"{proposal.says}: {proposal.certainty}; no links tell how often that is right"
+    evidence = "links" if proposal.rules else "links or keys"
+    share = f"{proposal.agreement:.1%} of {proposal.linked:,}"
+    return f"{proposal.says}: right in {share} where {evidence} tell"
 
 
-async def proposed(trace_id: int, parts: Parts) -> tuple[TraceCoverage, list[RuleProposal]]:
+async def find_proposals(trace_id: int, parts: Parts) -> tuple[TraceCoverage, list[RuleProposal]]:
     """What was found for a trace, and what of it is not adopted."""
-    [seen] = await parts.store.proposals.coverage([trace_id])
-    own = await parts.store.link_rules.own(trace_id)
-    return seen, seen.waiting([*own, *(each.rule for each in parts.link_rules)])
+    [coverage] = await parts.store.proposals.coverage([trace_id])
+    rules = await parts.store.link_rules.own(trace_id)
+    return coverage, coverage.waiting([*rules, *(common.rule for common in parts.link_rules)])
 
 
-def one_of(seen: TraceCoverage, proposal: str) -> RuleProposal:
+def proposal_of(coverage: TraceCoverage, proposal_id: str) -> RuleProposal:
     """A trace's proposal, adopted or not; raises `NotFoundError`."""
-    found = next((each for each in seen.found if each.id == proposal), None)
-    if found is None:
+    proposal = next(
+        (candidate for candidate in coverage.found if candidate.id == proposal_id), None
+    )
+    if proposal is None:
         raise NotFoundError("no such proposal: the newest look has found others")
-    return found
+    return proposal

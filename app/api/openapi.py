@@ -76,13 +76,13 @@ def json_body_of(schema: dict[str, Any], *, required: bool = True) -> dict[str, 
     return {"requestBody": {"required": required, "content": content}}
 
 
-def putting(new: str, otherwise: str, body: dict[str, Any]) -> dict[str, Any]:
+def put_route(new: str, old: str, body: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a route that sets one thing: what 201 says, what 204, and its body."""
-    said = {201: {"description": new}, 204: {"description": otherwise}}
+    outcomes = {201: {"description": new}, 204: {"description": old}}
     return {
         "status_code": 201,
         "response_class": Response,
-        "responses": {**WRITING, **WITH_BODY, **said},
+        "responses": {**WRITING, **WITH_BODY, **outcomes},
         "openapi_extra": body,
     }
 

@@ -48,17 +48,17 @@ PAGE_SIZE, LARGEST_PAGE = 100, 500
 LONGEST_WALK = 1_000
 
 
-def waiting(seconds: float) -> float:
+def cap_wait(seconds: float) -> float:
     return min(seconds, WAIT_SECONDS)
 
 
-Wait = Annotated[float, Field(ge=0, le=3_600), AfterValidator(waiting)]
+Wait = Annotated[float, Field(ge=0, le=3_600), AfterValidator(cap_wait)]
 PageSize = Annotated[int, Field(ge=1, le=LARGEST_PAGE)]
 WalkLimit = Annotated[int, Field(ge=1, le=LONGEST_WALK)]
 
 
-def _queried(dependant: Dependant) -> list[ModelField]:
-    inner = (each for part in dependant.dependencies for each in _queried(part))
+def _query_fields(dependant: Dependant) -> list[ModelField]:
+    inner = (field for part in dependant.dependencies for field in _query_fields(part))
     return [*dependant.query_params, *inner]
 
 
@@ -66,16 +66,16 @@ class KnownFields(BaseModel, extra="forbid"):
     """The fields of a query or a body: a misspelt filter would otherwise let everything pass."""
 
 
-async def described_alone(request: Request) -> None:
+async def check_parameters(request: Request) -> None:
     """Refuse what would be ignored: parameters and bodies that a route does not have.
 
     And a parameter that appears twice; a list of columns or events may be repeated or separated by
     commas. Parameters that are a model's are left to the model: `KnownFields`.
     """
     route: APIRoute = request.scope["route"]
-    known = {each.alias: each.field_info.annotation for each in _queried(route.dependant)}
-    by_model = any(isclass(kind) and issubclass(kind, BaseModel) for kind in known.values())
-    unknown = [] if by_model else [name for name in request.query_params if name not in known]
+    fields = {field.alias: field.field_info.annotation for field in _query_fields(route.dependant)}
+    by_model = any(isclass(kind) and issubclass(kind, BaseModel) for kind in fields.values())
+    unknown = [] if by_model else [name for name in request.query_params if name not in fields]
     if unknown:
         faults = [{"type": "extra_forbidden", "loc": ("query", name)} for name in unknown]
         raise RequestValidationError(faults)
@@ -84,6 +84,6 @@ async def described_alone(request: Request) -> None:
     if has_body and "requestBody" not in (route.openapi_extra or ()):
         raise BadRequestError("this request has no body")
     counts = Counter(name for name, _ in request.query_params.multi_items() if name not in LISTS)
-    twice = sorted(name for name, count in counts.items() if count > 1)
-    if twice:
-        raise BadRequestError(f"more than once in the query: {', '.join(twice)}")
+    repeated = sorted(name for name, count in counts.items() if count > 1)
+    if repeated:
+        raise BadRequestError(f"more than once in the query: {', '.join(repeated)}")

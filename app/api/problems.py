@@ -163,18 +163,18 @@ def _challenge(request: Request) -> str:
 def _validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101  what it is registered for
     faults = error.errors()
-    named = [_explain(fault) for fault in faults[:_MOST_FAULTS]]
-    more = [f"and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
-    return problem(400, "bad_request", "; ".join(named + more))
+    reasons = [_explain(fault) for fault in faults[:_MOST_FAULTS]]
+    rest = [f"and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
+    return problem(400, "bad_request", "; ".join(reasons + rest))
 
 
 def _explain(fault: Mapping[str, Any]) -> str:
     """``page_size: expected at most 500``; never the input itself."""
     source, *names = (str(part) for part in fault["loc"])
-    where = ".".join([source, *names] if source == "body" else names)
-    where = where if len(where) <= _LONGEST_NAME else f"{where[:_LONGEST_NAME]}…"
+    path = ".".join([source, *names] if source == "body" else names)
+    path = path if len(path) <= _LONGEST_NAME else f"{path[:_LONGEST_NAME]}…"
     message = _in_words(source, fault)
-    text = f"{where}: {message}" if where else message
+    text = f"{path}: {message}" if path else message
     return text if len(text) <= _LONGEST_FAULT else text[:_LONGEST_FAULT] + "…"
 
 

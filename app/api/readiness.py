@@ -38,18 +38,20 @@ class Readiness:
     def __init__(self, **questions: Callable[[], Awaitable[Any]]) -> None:
         """``questions`` by name: each returns if all is well, otherwise raises an `ItcError`."""
         self._questions = questions
-        self._known: dict[str, str] = {}
-        self._until = 0.0
-        self._asking = asyncio.Lock()
+        self._checks: dict[str, str] = {}
+        self._expires_at = 0.0
+        self._turn = asyncio.Lock()
         self._unanswered: dict[str, asyncio.Future[Any]] = {}
 
     async def checks(self) -> dict[str, str]:
-        async with self._asking:
-            if time.monotonic() >= self._until:
-                asked = (self._condition(name) for name in self._questions)
-                self._known = dict(zip(self._questions, await asyncio.gather(*asked), strict=True))
-                self._until = time.monotonic() + _BELIEVED_SECONDS
-            return self._known
+        async with self._turn:
+            if time.monotonic() >= self._expires_at:
+                conditions = (self._condition(name) for name in self._questions)
+                self._checks = dict(
+                    zip(self._questions, await asyncio.gather(*conditions), strict=True)
+                )
+                self._expires_at = time.monotonic() + _BELIEVED_SECONDS
+            return self._checks
 
     async def _condition(self, name: str) -> str:
         """A dependency's; one that has not answered the last question is not asked another."""

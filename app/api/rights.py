@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from app.api.services import Parts
-from app.api.signin.auth import User, signed_in
+from app.api.signin.auth import User, sign_in
 from app.errors import ItcError, NotAuthorisedError
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ async def check_rights(user: User, request: Request) -> None:
 
     The broker's answer is remembered as long as for any other request.
     """
-    if await signed_in(request) != user:
+    if await sign_in(request) != user:
         raise NotAuthorisedError("your rights have changed: sign in again")
 
 
@@ -49,11 +49,11 @@ async def while_allowed(
     deadline = loop.time() + seconds
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(parts.stopping.wait())
-    both = {working, stopping}
+    tasks = {working, stopping}
     try:
-        while not any(each.done() for each in both) and (left := deadline - loop.time()) > 0:
-            look = min(left, look_seconds)
-            await asyncio.wait(both, timeout=look, return_when="FIRST_COMPLETED")
+        while not any(task.done() for task in tasks) and (remaining := deadline - loop.time()) > 0:
+            pause = min(remaining, look_seconds)
+            await asyncio.wait(tasks, timeout=pause, return_when="FIRST_COMPLETED")
             await check_rights(user, request)
         return working.result() if working.done() else None
     finally:

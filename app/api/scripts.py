@@ -22,15 +22,15 @@ from collections.abc import Mapping
 from posixpath import dirname, join, normpath, relpath
 
 # A statement follows a line's end; or a semicolon or brace, where a script is minified.
-_IMPORTED = re.compile(r'import(?<![^\n;}]import)\s*(\w*)[\s,]*({[^}]*})?\s*from\s*"(?P<of>.+?)";?')
-_LISTED = re.compile(r'export(?<![^\n;}]export)\s*{([^}]*)}(?:\s*from\s*"(?P<of>.+?)")?;?')
-_DECLARED = re.compile(
+_IMPORT = re.compile(r'import(?<![^\n;}]import)\s*(\w*)[\s,]*({[^}]*})?\s*from\s*"(?P<of>.+?)";?')
+_EXPORT_LIST = re.compile(r'export(?<![^\n;}]export)\s*{([^}]*)}(?:\s*from\s*"(?P<of>.+?)")?;?')
+_DECLARATION = re.compile(
     r"export(?<![^\n;}]export) (default )?"
     r"((?:async )?(?:const|let|class|function\*?) (\w+)|(?=function\())"
 )
-_LEFT = re.compile(r"(?<![^\n;}])(?:import|export)\b(?!\s*[(.])")  # what none of these takes
-_LATER = re.compile(r'import\("(.+?)"\)')
-_NAMED = re.compile(r'<script [^>]*src="(.+?)"')
+_UNREAD = re.compile(r"(?<![^\n;}])(?:import|export)\b(?!\s*[(.])")  # what none of these takes
+_DYNAMIC = re.compile(r'import\("(.+?)"\)')
+_TAGS = re.compile(r'<script [^>]*src="(.+?)"')
 
 
 class Scripts:
@@ -44,69 +44,72 @@ class Scripts:
         self._texts = {name: files[name].decode() for name in files if name[-3:] in (".js", "tml")}
         # What is served joined, and which of these files import it: none if a page names it.
         self._importers: defaultdict[str, set[str]] = defaultdict(set)
-        for name in [each for text in self._texts.values() for each in _NAMED.findall(text)]:
+        for name in [script for text in self._texts.values() for script in _TAGS.findall(text)]:
             self._add(name)
-        self.joined = {name: self._join(name) for name in self._importers}
+        self.bundles = {name: self._join(name) for name in self._importers}
 
     def _add(self, name: str, *importers: str) -> None:
-        looked_at = name in self._importers
+        is_old = name in self._importers
         self._importers[name].update(importers)
-        for each in () if looked_at else self._needed(name):
-            for target in _LATER.findall(self._texts[each]):
-                self._add(_beside(each, target), name)
+        for module in () if is_old else self._dependencies(name):
+            for target in _DYNAMIC.findall(self._texts[module]):
+                self._add(_resolve(module, target), name)
 
-    def _there(self, name: str) -> set[str]:
+    def _loaded_before(self, name: str) -> set[str]:
         """What is there already, whichever file asks for this one."""
-        each = [self._there(one) | self._needed(one).keys() for one in self._importers[name]]
-        return set[str].intersection(*each) if each else set()
+        loads = [
+            self._loaded_before(importer) | self._dependencies(importer).keys()
+            for importer in self._importers[name]
+        ]
+        return set[str].intersection(*loads) if loads else set()
 
-    def _needed(self, name: str, found: dict[str, None] | None = None) -> dict[str, None]:
+    def _dependencies(self, name: str, modules: dict[str, None] | None = None) -> dict[str, None]:
         """A script and what it imports at once, each after what it imports itself."""
-        found = {} if found is None else found
-        if name in self._texts and name not in found:
+        modules = {} if modules is None else modules
+        if name in self._texts and name not in modules:
             text = self._texts[name]
-            for match in (*_IMPORTED.finditer(text), *_LISTED.finditer(text)):
+            for match in (*_IMPORT.finditer(text), *_EXPORT_LIST.finditer(text)):
                 if match["of"]:
-                    self._needed(_beside(name, match["of"]), found)
-            found[name] = None
-        return found
+                    self._dependencies(_resolve(name, match["of"]), modules)
+            modules[name] = None
+        return modules
 
     def _join(self, name: str) -> bytes:
-        text, there = "const modules = (globalThis.modules ??= {});\n", self._there(name)
-        for each in self._needed(name):
-            if each not in there:
-                text += _function(each, self._texts[each], name)
+        text, loaded = "const modules = (globalThis.modules ??= {});\n", self._loaded_before(name)
+        for module in self._dependencies(name):
+            if module not in loaded:
+                text += _function(module, self._texts[module], name)
         return f'{text}export default modules["{name}"].default;\n'.encode()
 
 
-def _function(name: str, text: str, within: str) -> str:
+def _function(name: str, text: str, file: str) -> str:
     """A module as a function of another file."""
-    exported: list[str] = []
+    exports: list[str] = []
 
-    def imported(found: re.Match[str]) -> str:
-        default, names, target = found.groups()
+    def imported(match: re.Match[str]) -> str:
+        default, names, target = match.groups()
         if default and names:
-            raise ValueError(f"{name}: {found[0]} is to be two imports")
-        taken = f"{{ default: {default} }}" if default else names.replace(" as ", ": ")
-        return f'const {taken} = modules["{_beside(name, target)}"];'
+            raise ValueError(f"{name}: {match[0]} is to be two imports")
+        binding = f"{{ default: {default} }}" if default else names.replace(" as ", ": ")
+        return f'const {binding} = modules["{_resolve(name, target)}"];'
 
-    def listed(found: re.Match[str]) -> str:
-        of = f'modules["{_beside(name, found["of"])}"].' if found["of"] else ""
-        for own, _, given in (each.strip().partition(" as ") for each in found[1].split(",")):
-            exported.append(f"{given or own}: {of}{own}")
+    def listed(match: re.Match[str]) -> str:
+        source = f'modules["{_resolve(name, match["of"])}"].' if match["of"] else ""
+        for local, _, alias in (export.strip().partition(" as ") for export in match[1].split(",")):
+            exports.append(f"{alias or local}: {source}{local}")
         return ""
 
-    def declared(found: re.Match[str]) -> str:
-        exported.append(f"{'default' if found[1] else found[3]}: {found[3] or 'unnamed'}")
-        return found[2] or "const unnamed = "
+    def declared(match: re.Match[str]) -> str:
+        exports.append(f"{'default' if match[1] else match[3]}: {match[3] or 'unnamed'}")
+        return match[2] or "const unnamed = "
 
-    text = _IMPORTED.sub(imported, _LISTED.sub(listed, _DECLARED.sub(declared, text)))
-    if left := _LEFT.search(text):
-        raise ValueError(f"{name}: {text[left.start() :].splitlines()[0]} cannot be joined")
-    way = relpath(dirname(name) or ".", dirname(within))  # between the two
-    text = _LATER.sub(rf'import("./{way}/\1")', text)
-    return f'modules["{name}"] ??= (() => {{ {text}\nreturn {{ {", ".join(exported)} }};\n}})();\n'
+    text = _IMPORT.sub(imported, _EXPORT_LIST.sub(listed, _DECLARATION.sub(declared, text)))
+    if rest := _UNREAD.search(text):
+        raise ValueError(f"{name}: {text[rest.start() :].splitlines()[0]} cannot be joined")
+    folder = relpath(dirname(name) or ".", dirname(file))  # between the two
+    text = _DYNAMIC.sub(rf'import("./{folder}/\1")', text)
+    return f'modules["{name}"] ??= (() => {{ {text}\nreturn {{ {", ".join(exports)} }};\n}})();\n'
 
 
-def _beside(name: str, target: str) -> str:
+def _resolve(name: str, target: str) -> str:
     return normpath(join(dirname(name), target))

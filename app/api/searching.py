@@ -21,16 +21,16 @@ class Slots:
     For one owner at most ``waiting`` wait, None for any number.
     """
 
-    def __init__(self, at_once: int, each: int, waiting: int | None = None) -> None:
+    def __init__(self, at_once: int, per_owner: int, queue_length: int | None = None) -> None:
         self._at_once = at_once
-        self._each = each
-        self._most_waiting = waiting
+        self._per_owner = per_owner
+        self._queue_length = queue_length
         self._running: Counter[str] = Counter()
-        self._waiting: RoundRobin[tuple[str, asyncio.Future[None]]] = RoundRobin()
+        self._queue: RoundRobin[tuple[str, asyncio.Future[None]]] = RoundRobin()
 
     @property
-    def waiting(self) -> int:
-        return len(self._waiting)
+    def queue_size(self) -> int:
+        return len(self._queue)
 
     @asynccontextmanager
     async def slot(self, owner: str) -> AsyncIterator[None]:
@@ -42,61 +42,61 @@ class Slots:
             self._leave(owner)
 
     async def _enter(self, owner: str) -> None:
-        if self._may(owner):
+        if self._has_room(owner):
             self._running[owner] += 1
             return
-        if self._most_waiting is not None and self._waiting.count_of(owner) >= self._most_waiting:
+        if self._queue_length is not None and self._queue.count_of(owner) >= self._queue_length:
             raise TooManyRequestsError(
-                f"{self._most_waiting} of your searches wait already; ask again when some have"
+                f"{self._queue_length} of your searches wait already; ask again when some have"
                 " ended, or narrow them down"
             )
-        mine = asyncio.get_running_loop().create_future()
-        self._waiting.put(owner, (owner, mine))
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.put(owner, (owner, turn))
         try:
-            await mine
+            await turn
         except asyncio.CancelledError:
-            if mine.done() and not mine.cancelled():
+            if turn.done() and not turn.cancelled():
                 self._leave(owner)  # its turn came at the same moment
             else:
-                self._waiting.remove(owner, (owner, mine))
+                self._queue.remove(owner, (owner, turn))
             raise
 
-    def _may(self, owner: str) -> bool:
-        return self._running.total() < self._at_once and self._running[owner] < self._each
+    def _has_room(self, owner: str) -> bool:
+        return self._running.total() < self._at_once and self._running[owner] < self._per_owner
 
     def _leave(self, owner: str) -> None:
         self._running[owner] -= 1
         if not self._running[owner]:
             del self._running[owner]
-        while first := self._waiting.take(self._may):
-            owner, its = first
-            if not its.done():  # else it was just cancelled
+        while first := self._queue.take(self._has_room):
+            owner, turn = first
+            if not turn.done():  # else it was just cancelled
                 self._running[owner] += 1
-                its.set_result(None)
+                turn.set_result(None)
 
 
 # A walk beyond this many events is as much work as a search.
 SHORT_WALK = 100
 # Searches of one user: at a time, so that nobody has them all, and in the queue; beyond it, 429.
-EACH, WAITING = 2, 10
+PER_USER, QUEUE_LENGTH = 2, 10
 # Searches for readers who follow the store, apart from the others: at a time, and per user.
-FOLLOWING, FOLLOWING_EACH = 2, 1
+TAIL_SEARCHES, TAIL_SEARCHES_PER_USER = 2, 1
 
 
 class Searches:
     """Gives turns as `Slots`, for each user; raises `TooManyRequestsError` where too many wait."""
 
     def __init__(
-        self, *, at_once: int = SEARCHES, each: int = EACH, waiting: int = WAITING
+        self, *, at_once: int = SEARCHES, per_user: int = PER_USER, queue_length: int = QUEUE_LENGTH
     ) -> None:
-        self.slots = Slots(at_once, each, waiting)
-        self._following = Slots(FOLLOWING, FOLLOWING_EACH)  # any number may wait
+        self.slots = Slots(at_once, per_user, queue_length)
+        self._tail_slots = Slots(TAIL_SEARCHES, TAIL_SEARCHES_PER_USER)  # any number may wait
 
     def turn(
         self, owner: str, *, quick: bool = False, follow: bool = False
     ) -> AbstractAsyncContextManager[None]:
         """Wait for a user's turn; nobody waits for what is ``quick``."""
-        slots = self._following if follow else self.slots
+        slots = self._tail_slots if follow else self.slots
         return nullcontext() if quick else slots.slot(owner)
 
     def for_walk(

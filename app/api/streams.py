@@ -20,7 +20,7 @@ SEND_SECONDS = 15.0
 MOST_READERS = 2_000  # of the live tail; each is a task and a connection
 
 
-def described(text: str) -> dict[str, Any]:
+def stream_content(text: str) -> dict[str, Any]:
     event = {name: {"type": "string"} for name in ("data", "event", "id")}
     item = {"type": "object", "properties": event}
     return {"description": text, "content": {"text/event-stream": {"itemSchema": item}}}
@@ -57,7 +57,7 @@ class PiecewiseAnswer(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         sending = asyncio.create_task(self._send_all(send))
-        leaving = asyncio.create_task(_disconnected(receive))
+        leaving = asyncio.create_task(_wait_for_disconnect(receive))
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -84,10 +84,10 @@ class EventStream(PiecewiseAnswer):
 
     media_type = "text/event-stream"
 
-    def __init__(self, frames: AsyncGenerator[bytes, None], closed: Callable[[], None]) -> None:
-        """``closed`` is called once, however the stream ends."""
+    def __init__(self, frames: AsyncGenerator[bytes, None], on_close: Callable[[], None]) -> None:
+        """``on_close`` is called once, however the stream ends."""
         super().__init__(frames, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
-        self._closed = closed
+        self._on_close = on_close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_in_time(message: Message) -> None:
@@ -98,10 +98,10 @@ class EventStream(PiecewiseAnswer):
             with contextlib.suppress(TimeoutError):
                 await super().__call__(scope, receive, send_in_time)
         finally:
-            self._closed()
+            self._on_close()
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -109,13 +109,13 @@ async def _disconnected(receive: Receive) -> None:
 class Subscribers:
     """Counts the readers of the live tail, and admits at most ``most``."""
 
-    def __init__(self, most: int = MOST_READERS) -> None:
-        self._most = most
+    def __init__(self, capacity: int = MOST_READERS) -> None:
+        self._capacity = capacity
         self.count = 0
         self.dropped = 0
 
     def admit(self) -> None:
-        if self.count >= self._most:
+        if self.count >= self._capacity:
             raise TooManyRequestsError("the live tail has no room for more readers")
         self.count += 1
 

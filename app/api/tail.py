@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Of encoded batches for the readers who ask next.
 KEPT_BYTES = 1 << 25
-_SHARED = 16  # batches kept for readers who ask a moment later, whatever their size
+_SHARED_BATCHES = 16  # batches kept for readers who ask a moment later, whatever their size
 
 
 class TailQuery(msgspec.Struct, frozen=True):
@@ -61,15 +61,15 @@ class _Reading:
     """A batch that is being read or has been, and how many wait for it."""
 
     task: asyncio.Task[TailBatch]
-    waiting: int = 0
+    readers: int = 0
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         return self.task.done() and (self.task.cancelled() or self.task.exception() is not None)
 
     @property
     def bytes(self) -> int:
-        return 0 if self.failed else len(self.task.result().encoded)
+        return 0 if self.has_failed else len(self.task.result().encoded)
 
 
 # The query, the event before its first, the newest event, and the user if it takes a turn.
@@ -98,7 +98,7 @@ class Tail:
         turn it takes; ``follow`` says that this is not a request's first query.
         """
         newest = self.feed.latest
-        batch = await self._shared(query, event_id, newest, owner, follow)
+        batch = await self._share(query, event_id, newest, owner, follow)
         if batch.cut or len(batch.ids) == query.limit:
             return batch, batch.ids[-1]
         return batch, max(newest, event_id, *batch.ids)
@@ -111,7 +111,7 @@ class Tail:
             if batch.ids:
                 return batch
 
-    async def more(self, event_id: int, seconds: float, stopping: asyncio.Event) -> bool:
+    async def wait_for_more(self, event_id: int, seconds: float, stopping: asyncio.Event) -> bool:
         """Wait for any event after ``event_id``; False if none came, or the service is stopping."""
         arrival = asyncio.ensure_future(self.feed.beyond(event_id))
         end = asyncio.ensure_future(stopping.wait())
@@ -122,61 +122,61 @@ class Tail:
             arrival.cancel()
             end.cancel()
 
-    async def _shared(
+    async def _share(
         self, query: TailQuery, event_id: int, newest: int, owner: str, follow: bool
     ) -> TailBatch:
         # A one-time search is not shared: if it is refused, others' are not.
         key = (query, event_id, newest, "" if follow or is_quick(query.filter) else owner)
         reading = self._batches.get(key)
-        if reading is None or reading.failed:
+        if reading is None or reading.has_failed:
             task = asyncio.create_task(self._read(query, event_id, owner, follow))
             reading = self._batches[key] = _Reading(task)
             self._batches.move_to_end(key)
-            task.add_done_callback(lambda done: self._forget_old())
-        reading.waiting += 1
+            task.add_done_callback(lambda task: self._forget_old())
+        reading.readers += 1
         try:
             # Shielded: a reader that goes away must not end the others' query.
             return await asyncio.shield(reading.task)
         finally:
-            reading.waiting -= 1
-            if not reading.waiting and not reading.task.done():
+            reading.readers -= 1
+            if not reading.readers and not reading.task.done():
                 reading.task.cancel()
 
     def _forget_old(self) -> None:
         """Keep the newest batches within both bounds; those being read stay."""
-        kept, held = 0, 0
-        for key, each in reversed([*self._batches.items()]):
-            if not each.task.done():
+        count, size = 0, 0
+        for key, reading in reversed([*self._batches.items()]):
+            if not reading.task.done():
                 continue
-            kept += 1
-            held += each.bytes
-            if each.failed or kept > _SHARED or held > self.most_bytes:
+            count += 1
+            size += reading.bytes
+            if reading.has_failed or count > _SHARED_BATCHES or size > self.most_bytes:
                 del self._batches[key]
 
     async def _read(self, query: TailQuery, event_id: int, owner: str, follow: bool) -> TailBatch:
         large = large_of(query.columns, query.payload)
-        asked = query.filter
-        async with self.searches.turn(owner, quick=is_quick(asked), follow=follow):
-            found = await self.events.find(
-                asked, after=event_id, limit=query.limit, large=large, follow=follow
+        query_filter = query.filter
+        async with self.searches.turn(owner, quick=is_quick(query_filter), follow=follow):
+            events = await self.events.find(
+                query_filter, after=event_id, limit=query.limit, large=large, follow=follow
             )
-        ids = [row.id for row in found.items]
+        ids = [row.id for row in events.items]
         links = await self.causality.named_by(ids) if query.links else None
-        heavy = Heavy(found.heavy, query.content, query.columns, large, links)
+        heavy = Heavy(events.heavy, query.content, query.columns, large, links)
         if query.frames:
-            return await self._as_frames(found, heavy)
-        return TailBatch(ids, encode_json(heavy.views(found.items)), heavy)
+            return await self._as_frames(events, heavy)
+        return TailBatch(ids, encode_json(heavy.views(events.items)), heavy)
 
-    async def _as_frames(self, found: EventList, heavy: Heavy) -> TailBatch:
+    async def _as_frames(self, events: EventList, heavy: Heavy) -> TailBatch:
         """Server-sent events, one an event, under its id."""
-        together = next(shares([*found.heavy], found.heavy, PIECE), [])
-        items = found.items
-        later = set(found.heavy) - set(together)
-        if later:
-            items = items[: next(n for n, row in enumerate(items) if row.id in later)]
-        size = sum(found.heavy[event_id] for event_id in together)
+        first_share = next(shares([*events.heavy], events.heavy, PIECE), [])
+        items = events.items
+        rest = set(events.heavy) - set(first_share)
+        if rest:
+            items = items[: next(n for n, row in enumerate(items) if row.id in rest)]
+        size = sum(events.heavy[event_id] for event_id in first_share)
         async with self.budget.hold(size * GROWTH):
-            large = await self.events.some(together, heavy.large) if together else ()
+            large = await self.events.some(first_share, heavy.large) if first_share else ()
             rows = {row.id: row for row in large}
             views = ((row.id, encode_json(heavy.view(rows.get(row.id, row)))) for row in items)
             frames = b"".join(
@@ -184,4 +184,4 @@ class Tail:
                 for event_id, view in views
             )
             nothing_left = Heavy({}, heavy.content, heavy.columns, heavy.large, heavy.links)
-            return TailBatch([row.id for row in items], frames, nothing_left, cut=bool(later))
+            return TailBatch([row.id for row in items], frames, nothing_left, cut=bool(rest))

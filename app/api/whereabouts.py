@@ -85,7 +85,7 @@ class Search(NamedTuple):
 
 async def locate(search: Search, user: User, parts: ServiceParts) -> tuple[Whereabouts, Certainty]:
     """Locate messages by an id; raises `NotFoundError` and `BadRequestError`."""
-    traces = await parts.store.traces.list(user.searched(search.vhost))
+    traces = await parts.store.traces.list(user.vhosts_to_search(search.vhost))
     if search.vhost is not None:
         traces = [trace for trace in traces if trace.vhost == search.vhost]
     if not traces:
@@ -138,7 +138,7 @@ async def _events(
     search: Search, user: User, parts: ServiceParts
 ) -> tuple[By | None, Sequence[Event]]:
     """The messages that have an id, newest first, each as an event, and as what they have it."""
-    vhosts = user.searched(search.vhost)
+    vhosts = user.vhosts_to_search(search.vhost)
     for by in KINDS if search.by is None else (search.by,):
         condition = {"q": search.id, "in_properties": True} if by == "text" else {by: search.id}
         for kind in (EventType.published, EventType.received):

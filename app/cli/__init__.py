@@ -85,8 +85,8 @@ PANELS = {
     ),
 }
 
-for panel, shown in PANELS.items():
-    commands.add(app, panel, *shown)
+for panel, functions in PANELS.items():
+    commands.add(app, panel, *functions)
 
 
 # What an error of the service's own parts ends the process with; the first that fits.

@@ -19,20 +19,20 @@ from app.cli.following import report
 from app.cli.options import (
     AnyVhost,
     Input,
-    Joined,
+    JoinVia,
     Json,
-    Listed,
     Name,
+    PageLimit,
     TimeRange,
     Vhost,
     content_of,
 )
-from app.cli.output import as_json, columns, complain, listed, period_of, printable, say
+from app.cli.output import as_json, columns, complain, period_of, printable, say, show_list
 from model.words import number_of
 
 _PATH = "/itc_db/assertions"
 # How many cases of each assertion are printed, the newest.
-_SHOWN = 5
+_CASES = 5
 # Of the newest counter-example's conversation, so many events are walked to, and lines printed.
 _WALKED, _LINES = 1_000, 30
 _INDENT = " " * 10
@@ -45,7 +45,7 @@ def assert_(
     period: TimeRange,
     vhost: Vhost,
     file: Input,
-    via: Joined = "links",
+    via: JoinVia = "links",
     junit: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML, too.")
     ] = None,
@@ -55,25 +55,25 @@ def assert_(
 
     Ends with 0 if all hold, 1 if one is violated, and 9 if none is, but of one it is not known.
     """
-    asked = {"vhost": vhost, "via": via, **asdict(period)}
-    found = report(client, "/itc_db/reports/assertions", content=content_of(file), **asked)
+    parameters = {"vhost": vhost, "via": via, **asdict(period)}
+    results = report(client, "/itc_db/reports/assertions", content=content_of(file), **parameters)
     if junit is not None:
         try:
-            junit.write_bytes(junit_of(found, Path(file).name))
+            junit.write_bytes(junit_of(results, Path(file).name))
         except OSError as error:
             raise CommandError(Exit.failure, f"{junit}: {error.strerror}") from None
-    as_json(found) if json else _show(client, found, via)
-    raise typer.Exit(_EXITS[found["verdict"]])
+    as_json(results) if json else _show(client, results, via)
+    raise typer.Exit(_EXITS[results["verdict"]])
 
 
-def _show(client: ServiceClient, found: dict[str, Any], via: str) -> None:
-    say(f"{period_of(found)}: {found['verdict']}")
-    for result in found["results"]:
+def _show(client: ServiceClient, report_answer: dict[str, Any], via: str) -> None:
+    say(f"{period_of(report_answer)}: {report_answer['verdict']}")
+    for result in report_answer["results"]:
         name = printable(result["assertion"]["name"])
         counts = ", ".join(f"{result[word]} {word}" for word in ("holds", "violated", "unknown"))
-        why = "" if result["why"] is None else f" ({result['why']})"
-        say(f"{result['verdict'].upper():9} {name}: {counts}{why}")
-        for case in result["items"][:_SHOWN]:
+        reason = "" if result["why"] is None else f" ({result['why']})"
+        say(f"{result['verdict'].upper():9} {name}: {counts}{reason}")
+        for case in result["items"][:_CASES]:
             say(f"{_INDENT}event {case['event']}: {printable(case['sentence'])}")
         violated = [case for case in result["items"] if case["verdict"] == "violated"]
         if violated:
@@ -84,42 +84,42 @@ def _show_conversation(client: ServiceClient, event: int, via: str) -> None:
     """The conversation of a counter-example; its events may be gone, or archived, by now."""
     say(f"{_INDENT}see it: rabbitmq-itc conversation {event} --via {via}")
     try:
-        told = client.get(f"/itc_db/conversations/{event}", via=via, limit=_WALKED)
+        answer = client.get(f"/itc_db/conversations/{event}", via=via, limit=_WALKED)
     except CommandError as error:
         complain(f"the conversation of event {event} cannot be shown: {error}")
         return
-    for line in islice(tree(told), _LINES):
+    for line in islice(tree(answer), _LINES):
         say(f"{_INDENT}{line}")
 
 
-def junit_of(found: dict[str, Any], name: str) -> bytes:
+def junit_of(report: dict[str, Any], name: str) -> bytes:
     """The results as JUnit XML: a violated assertion is a failure, an unknown one is skipped."""
-    results = found["results"]
+    outcomes = report["results"]
     suite = ElementTree.Element(
         "testsuite",
-        name=_xml_text(f"{name} on {found['vhost']}"),
-        tests=str(len(results)),
-        failures=str(found["violated"]),
-        skipped=str(found["unknown"]),
+        name=_xml_text(f"{name} on {report['vhost']}"),
+        tests=str(len(outcomes)),
+        failures=str(report["violated"]),
+        skipped=str(report["unknown"]),
         errors="0",
-        timestamp=found["made_at"],
+        timestamp=report["made_at"],
     )
-    for result in results:
+    for result in outcomes:
         case = ElementTree.SubElement(
             suite, "testcase", name=result["assertion"]["name"], classname="rabbitmq-itc"
         )
-        said = [f"event {each['event']}: {each['sentence']}" for each in result["items"]]
+        lines = [f"event {item['event']}: {item['sentence']}" for item in result["items"]]
         if result["why"]:
-            said.insert(0, result["why"])
+            lines.insert(0, result["why"])
         if result["verdict"] != "holds":
             tag = "failure" if result["verdict"] == "violated" else "skipped"
             message = f"{result['violated']} violated, {result['unknown']} unknown"
             outcome = ElementTree.SubElement(case, tag, message=message)
-            outcome.text = _xml_text("\n".join(said))
+            outcome.text = _xml_text("\n".join(lines))
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
-    written: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
-    return written
+    xml: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return xml
 
 
 def _xml_text(text: str) -> str:
@@ -129,20 +129,20 @@ def _xml_text(text: str) -> str:
 
 def show_assertions(client: ServiceClient, vhost: AnyVhost = None, json: Json = False) -> None:
     """Show what must hold, and for how many events it did, did not, or nobody knows."""
-    said = "VHOST, ASSERTION: name, HELD, VIOLATED, UNKNOWN, WAITING, SAYS"
-    listed(client.get(_PATH, vhost=vhost), json, columns(said, SAYS=_says))
+    headings = "VHOST, ASSERTION: name, HELD, VIOLATED, UNKNOWN, WAITING, SAYS"
+    show_list(client.get(_PATH, vhost=vhost), json, columns(headings, SAYS=_says))
 
 
-def _says(each: dict[str, Any]) -> str:
-    says = ", ".join(f"{key} {its}" for key, its in each["assertion"].items() if key != "name")
-    return f"{says} (not watched: {each['unwatched']})" if each["unwatched"] else says
+def _says(row: dict[str, Any]) -> str:
+    says = ", ".join(f"{key} {value}" for key, value in row["assertion"].items() if key != "name")
+    return f"{says} (not watched: {row['unwatched']})" if row["unwatched"] else says
 
 
 def set_assertions(client: ServiceClient, vhost: Vhost, file: Input) -> None:
     """Hold the assertions of a file against a virtual host from now on, and no others."""
     client.send("PUT", f"{_PATH}/{segment(vhost)}", content=content_of(file))
-    held = client.get(_PATH, vhost=vhost)
-    say(f"{printable(vhost)}: {number_of(len(held), 'assertion')}")
+    assertions = client.get(_PATH, vhost=vhost)
+    say(f"{printable(vhost)}: {number_of(len(assertions), 'assertion')}")
 
 
 def remove_assertion(client: ServiceClient, vhost: Vhost, name: Name) -> None:
@@ -166,19 +166,25 @@ def violations(
     vhost: AnyVhost = None,
     assertion: Annotated[str | None, typer.Option(help="Of this assertion.")] = None,
     kind: Annotated[str | None, typer.Option(help="Of this kind.")] = None,
-    limit: Listed = 100,
+    limit: PageLimit = 100,
     json: Json = False,
 ) -> None:
     """List what did not hold, newest first."""
-    asked = {"vhost": vhost, "assertion": assertion, "kind": kind, "limit": limit, **asdict(period)}
-    found = client.get("/itc_db/violations", **asked)
-    listed(found, json, _VIOLATIONS)
-    if found["truncated"] and not json:
-        say(f"there are more: --until {found['items'][-1]['found_at']} shows those before")
+    parameters = {
+        "vhost": vhost,
+        "assertion": assertion,
+        "kind": kind,
+        "limit": limit,
+        **asdict(period),
+    }
+    answer = client.get("/itc_db/violations", **parameters)
+    show_list(answer, json, _VIOLATIONS)
+    if answer["truncated"] and not json:
+        say(f"there are more: --until {answer['items'][-1]['found_at']} shows those before")
 
 
 _VIOLATIONS = columns(
     "FOUND: found_at, VHOST, ASSERTION, EVENT, COMPLETE, WEBHOOK, SAYS: sentence",
-    COMPLETE=lambda each: "yes" if each["complete"] else "no",
-    WEBHOOK=lambda each: "-" if each["delivery"] == "none" else each["delivery"],
+    COMPLETE=lambda row: "yes" if row["complete"] else "no",
+    WEBHOOK=lambda row: "-" if row["delivery"] == "none" else row["delivery"],
 )

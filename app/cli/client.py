@@ -68,39 +68,41 @@ class ServiceClient:
 
     def get(self, path: str, **parameters: Any) -> Any:
         """The decoded answer; parameters that are None are left out."""
-        chosen = {name: value for name, value in parameters.items() if value is not None}
-        return self.send("GET", path, params=chosen).json()
+        query = {name: value for name, value in parameters.items() if value is not None}
+        return self.send("GET", path, params=query).json()
 
-    def pages(self, path: str, cursor: str, limit: int, most: int, **asked: Any) -> dict[str, Any]:
-        """One answer with up to ``limit`` items, of as many as it takes; each has ``most``.
+    def pages(
+        self, path: str, cursor: str, limit: int, page_size: int, **parameters: Any
+    ) -> dict[str, Any]:
+        """One answer with up to ``limit`` items, of as many as it takes; each has ``page_size``.
 
         The last one says what is certain, and where the next would begin. One that found nothing
         took long: it is the last.
         """
         items: list[Any] = []
-        beyond = None
+        position = None
         while True:
-            page = min(limit - len(items), most)
-            answer: dict[str, Any] = self.get(path, limit=page, **{cursor: beyond}, **asked)
+            page = min(limit - len(items), page_size)
+            answer: dict[str, Any] = self.get(path, limit=page, **{cursor: position}, **parameters)
             items += answer["items"]
-            beyond = answer["next"]
-            if beyond is None or len(items) >= limit or not answer["items"]:
+            position = answer["next"]
+            if position is None or len(items) >= limit or not answer["items"]:
                 return {**answer, "items": items}
 
-    def send(self, method: str, path: str, **more: Any) -> httpx2.Response:
-        with self._translated():
-            response = self._http.request(method, path, **more)
-            return self._checked(response)
+    def send(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        with self._own_errors():
+            response = self._http.request(method, path, **options)
+            return self._check(response)
 
     @contextmanager
     def stream(self, path: str) -> Generator[httpx2.Response, None, None]:
-        with self._translated(), self._http.stream("GET", path) as response:
+        with self._own_errors(), self._http.stream("GET", path) as response:
             if response.is_error:
                 response.read()
-            yield self._checked(response)
+            yield self._check(response)
 
     @contextmanager
-    def _translated(self) -> Generator[None, None, None]:
+    def _own_errors(self) -> Generator[None, None, None]:
         try:
             yield
         except httpx2.HTTPError as error:
@@ -112,7 +114,7 @@ class ServiceClient:
                 "and is ITC_URL right?",
             ) from error
 
-    def _checked(self, response: httpx2.Response) -> httpx2.Response:
+    def _check(self, response: httpx2.Response) -> httpx2.Response:
         if not response.is_error:
             return response
         if response.headers.get("server") == "Cowboy":  # the broker's web server
@@ -129,10 +131,10 @@ class ServiceClient:
         return "" if password else f": there is no password for {name}, set ITC_PASSWORD"
 
 
-def _not_ours(url: str, what: str) -> CommandError:
+def _not_ours(url: str, thing: str) -> CommandError:
     return CommandError(
         Exit.usage,
-        f"{url} is {what}: ITC_URL (or --url) is the address of rabbitmq-itc, such as "
+        f"{url} is {thing}: ITC_URL (or --url) is the address of rabbitmq-itc, such as "
         f"{DEFAULT_URL}",
     )
 

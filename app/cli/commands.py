@@ -25,41 +25,41 @@ def add(app: typer.Typer, panel: str, *commands: Command | typer.Typer) -> None:
             app.add_typer(command, rich_help_panel=panel)
         else:
             name = command.__name__.strip("_").replace("_", "-")
-            app.command(name, rich_help_panel=panel)(unfolded(command))
+            app.command(name, rich_help_panel=panel)(unfold(command))
 
 
-def family(name: str, meaning: str, **commands: Command) -> typer.Typer:
+def family(name: str, summary: str, **commands: Command) -> typer.Typer:
     """Commands that share their first word, by their second."""
-    group = typer.Typer(name=name, help=meaning, no_args_is_help=True)
+    group = typer.Typer(name=name, help=summary, no_args_is_help=True)
     for word, command in commands.items():
-        group.command(word)(unfolded(command))
+        group.command(word)(unfold(command))
     return group
 
 
-def unfolded(function: Command) -> Command:
+def unfold(function: Command) -> Command:
     """The function with single options for parameters."""
-    own, shared, of_client = (list[inspect.Parameter]() for _ in range(3))
+    direct, common, of_client = (list[inspect.Parameter]() for _ in range(3))
     makers: dict[str, tuple[Command, list[str]]] = {}
     for parameter in _parameters(function):
         is_client = parameter.annotation is ServiceClient
         maker = ServiceClient.from_environment if is_client else parameter.annotation
         if is_client or dataclasses.is_dataclass(maker):
             options = _parameters(maker)
-            makers[parameter.name] = maker, [each.name for each in options]
-            (of_client if is_client else shared).extend(options)
+            makers[parameter.name] = maker, [option.name for option in options]
+            (of_client if is_client else common).extend(options)
         else:
-            own.append(parameter)
+            direct.append(parameter)
 
-    def command(**given: Any) -> Any:
-        made = {
-            name: maker(**{option: given.pop(option) for option in options})
+    def command(**arguments: Any) -> Any:
+        objects = {
+            name: maker(**{option: arguments.pop(option) for option in options})
             for name, (maker, options) in makers.items()
         }
-        return function(**made, **given)
+        return function(**objects, **arguments)
 
-    parameters = own + shared + of_client
+    parameters = direct + common + of_client
     command.__doc__ = function.__doc__
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.__annotations__ = {option.name: option.annotation for option in parameters}
     command.__dict__["__signature__"] = inspect.Signature(parameters)
     return command
 
@@ -67,6 +67,6 @@ def unfolded(function: Command) -> Command:
 def _parameters(function: Command) -> list[inspect.Parameter]:
     hints = get_type_hints(function, include_extras=True)
     return [
-        each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for each in inspect.signature(function).parameters.values()
+        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(function).parameters.values()
     ]

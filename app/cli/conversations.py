@@ -10,18 +10,18 @@ import typer
 
 from app.cli.client import ServiceClient
 from app.cli.options import (
-    Along,
     EventId,
     Filters,
-    Joined,
+    JoinVia,
     Json,
     Limit,
     MessageFilters,
     Requirements,
     Vhost,
+    WalkVia,
     say_caveats,
 )
-from app.cli.output import as_json, columns, complain, listed, printable, say
+from app.cli.output import as_json, columns, complain, printable, say, show_list
 from model.conversations import Outcome
 
 # What a line of the tree is cut to, and how far it is indented at the most.
@@ -33,26 +33,26 @@ def conversation(
     client: ServiceClient,
     requirements: Requirements,
     event: EventId,
-    via: Along = "links",
+    via: WalkVia = "links",
     limit: Annotated[
         int, typer.Option("-n", "--limit", min=1, max=5_000, help="Most events to walk to.")
     ] = 1_000,
     json: Json = False,
 ) -> None:
     """Show what a message led to: queues, deliveries, what came of them, and the times."""
-    found = client.get(f"/itc_db/conversations/{event}", via=via, limit=limit)
+    answer = client.get(f"/itc_db/conversations/{event}", via=via, limit=limit)
     if json:
-        as_json(found)
+        as_json(answer)
     else:
-        say(printable(found["sentence"]))
-        for line in tree(found):
+        say(printable(answer["sentence"]))
+        for line in tree(answer):
             say(line)
-        if found["other_roots"]:
-            say(f"led to as well by: {', '.join(map(str, found['other_roots']))}")
-    say_caveats(found, complain)
-    if found["truncated"]:
+        if answer["other_roots"]:
+            say(f"led to as well by: {', '.join(map(str, answer['other_roots']))}")
+    say_caveats(answer, complain)
+    if answer["truncated"]:
         complain("there is more: -n says how many events to walk to")
-    requirements.check(found)
+    requirements.check(answer)
 
 
 def conversations(
@@ -60,7 +60,7 @@ def conversations(
     filters: Filters,
     messages: MessageFilters,
     vhost: Vhost,
-    via: Joined = "links",
+    via: JoinVia = "links",
     limit: Limit = 50,
     min_seconds: Annotated[float | None, typer.Option(help="Of this duration or longer.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Of this duration or shorter.")] = None,
@@ -68,7 +68,7 @@ def conversations(
     json: Json = False,
 ) -> None:
     """The conversations of a virtual host, those that began last first."""
-    asked = {
+    parameters = {
         "vhost": vhost,
         "via": via,
         "min_seconds": min_seconds,
@@ -77,58 +77,61 @@ def conversations(
         **asdict(messages),
         **filters.parameters(),
     }
-    found = client.pages("/itc_db/conversations", "before", limit, _PAGE, **asked)
-    listed(found, json, _LISTED)
-    if found["truncated"]:
+    page = client.pages("/itc_db/conversations", "before", limit, _PAGE, **parameters)
+    show_list(page, json, _LISTED)
+    if page["truncated"]:
         complain("there may be more: -n says how many to show, --until where to go on")
 
 
 _LISTED = columns(
     "ROOT, BEGAN: began_at, TYPE, TIME, MESSAGES, OUTCOME",
-    TIME=lambda each: _duration(each["seconds"]),
-    MESSAGES=lambda each: f"{each['counts']['messages']}{'+' * each['truncated']}",
+    TIME=lambda row: _duration(row["seconds"]),
+    MESSAGES=lambda row: f"{row['counts']['messages']}{'+' * row['truncated']}",
 )
 
 
-def tree(found: dict[str, Any]) -> Iterator[str]:
+def tree(conversation: dict[str, Any]) -> Iterator[str]:
     """The lines of a conversation, each cut to `WIDTH`; see `_tree`."""
-    for line in _tree(found):
+    for line in _tree(conversation):
         yield line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
 
 
-def _tree(found: dict[str, Any]) -> Iterator[str]:
+def _tree(conversation: dict[str, Any]) -> Iterator[str]:
     """Each message under the delivery that led to it, with the seconds since the beginning."""
-    names = {each["number"]: each["name"] for each in found["participants"]}
-    messages = {each["event"]: each for each in found["messages"]}
-    under: dict[int | None, list[dict[str, Any]]] = {}
-    shown = {each["event"] for each in found["messages"]} | {
+    names = {
+        participant["number"]: participant["name"] for participant in conversation["participants"]
+    }
+    messages = {message["event"]: message for message in conversation["messages"]}
+    by_cause: dict[int | None, list[dict[str, Any]]] = {}
+    events = {message["event"] for message in conversation["messages"]} | {
         delivery["event"]
-        for each in found["messages"]
+        for each in conversation["messages"]
         for copy in each["copies"]
         for delivery in copy["deliveries"]
     }
-    for each in messages.values():
-        cause = each["cause"] if each["cause"] in shown else None
-        under.setdefault(cause, []).append(each)
-    waiting = [(each, 0) for each in reversed(under.get(None, []))]
-    while waiting:
-        message, depth = waiting.pop()
+    for child in messages.values():
+        cause = child["cause"] if child["cause"] in events else None
+        by_cause.setdefault(cause, []).append(child)
+    stack = [(root, 0) for root in reversed(by_cause.get(None, []))]
+    while stack:
+        message, depth = stack.pop()
         pad = "  " * min(depth, DEEPEST)
-        who = "publish not seen" if message["unseen"] else names.get(message["participant"], "")
-        mark = "*" if message["critical"] else " "
-        yield printable(
-            f"{_offset(message['offset'])}{mark}{pad}{message['type']} ← {who} ({message['event']})"
+        publisher = (
+            "publish not seen" if message["unseen"] else names.get(message["participant"], "")
         )
+        mark = "*" if message["critical"] else " "
+        line = f"{pad}{message['type']} ← {publisher} ({message['event']})"
+        yield printable(f"{_offset(message['offset'])}{mark}{line}")
         if message["failure"] is not None:
             yield printable(f"{'':11}{pad}  failed: {_failure(message['failure'])}")
-        led_to = under.get(message["event"], [])
+        effects = by_cause.get(message["event"], [])
         for copy in message["copies"]:
             if copy["remark"]:
                 yield printable(f"{'':11}{pad}  {copy['queue']}: {copy['remark']}")
             for delivery in copy["deliveries"]:
                 yield _delivery_line(delivery, pad, names)
-                led_to = led_to + under.get(delivery["event"], [])
-        waiting += [(each, depth + 2) for each in reversed(led_to)]
+                effects = effects + by_cause.get(delivery["event"], [])
+        stack += [(effect, depth + 2) for effect in reversed(effects)]
 
 
 _ACTS = {"returned": "given back at", "rejected": "rejected at", "overflow": "pushed out by"}
@@ -136,18 +139,20 @@ _ACTS = {"returned": "given back at", "rejected": "rejected at", "overflow": "pu
 
 def _delivery_line(delivery: dict[str, Any], pad: str, names: dict[int, str]) -> str:
     mark = "*" if delivery["critical"] else " "
-    how = {"redelivered": ", again", "dead_lettered": ", after it died"}.get(delivery["match"], "")
-    how += "".join(f", {_ACTS[act['kind']]} {act['cause']}" for act in delivery["acts"])
-    took = f", queued {_duration(delivery['queued'])}"
+    remarks = {"redelivered": ", again", "dead_lettered": ", after it died"}.get(
+        delivery["match"], ""
+    )
+    remarks += "".join(f", {_ACTS[act['kind']]} {act['cause']}" for act in delivery["acts"])
+    times = f", queued {_duration(delivery['queued'])}"
     if delivery["handled"] is not None:
-        until = "handled" if delivery["handled_until"] == "span" else "published after"
-        took += f", {until} {_duration(delivery['handled'])}"
+        verb = "handled" if delivery["handled_until"] == "span" else "published after"
+        times += f", {verb} {_duration(delivery['handled'])}"
     if delivery["settlement"] is not None:
-        took += f", {delivery['settlement'].replace('_', ' ')}"
-        after = delivery["settled_after"]
-        took += "" if after is None else f" after {_duration(after)}"
-    who = names.get(delivery["participant"], "")
-    line = f"{pad}  {delivery['queue']} → {who}{took}{how} ({delivery['event']})"
+        times += f", {delivery['settlement'].replace('_', ' ')}"
+        seconds = delivery["settled_after"]
+        times += "" if seconds is None else f" after {_duration(seconds)}"
+    consumer = names.get(delivery["participant"], "")
+    line = f"{pad}  {delivery['queue']} → {consumer}{times}{remarks} ({delivery['event']})"
     return printable(f"{_offset(delivery['offset'])}{mark}{line}")
 
 

@@ -12,7 +12,6 @@ import typer
 from app.cli.client import PAGE, ServiceClient, trace_path
 from app.cli.commands import Command
 from app.cli.options import (
-    Along,
     AnyVhost,
     EventId,
     Filters,
@@ -20,9 +19,10 @@ from app.cli.options import (
     Limit,
     MessageFilters,
     Requirements,
+    WalkVia,
     say_caveats,
 )
-from app.cli.output import as_json, complain, listed, out, printable, say, table
+from app.cli.output import as_json, complain, console, printable, say, show_list, table
 from model.event import SHOWN
 from model.words import Disposition, Match
 
@@ -60,7 +60,7 @@ def events(
     json: Json = False,
 ) -> None:
     """The newest events, oldest first."""
-    asked: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "vhost": vhost,
         "exchange": exchange,
         "queue": queue,
@@ -73,28 +73,28 @@ def events(
         **asdict(messages),
         **filters.parameters(),
     }
-    found = client.get("/itc_db", page_size=limit, **asked)
-    if vhost is not None and not found:
+    rows = client.get("/itc_db", page_size=limit, **parameters)
+    if vhost is not None and not rows:
         client.get(trace_path(vhost))  # or there is none, which is an error
-    found.reverse()
+    rows.reverse()
     if follow and not json:
-        _print_lines(found)
+        _print_lines(rows)
     else:
-        listed(found, json, SHOWN_COLUMNS, limit=limit)
+        show_list(rows, json, SHOWN_COLUMNS, limit=limit)
     if follow:
-        for batch in _new_events(client, found[-1]["id"] if found else None, asked):
-            listed(batch, json, SHOWN_COLUMNS) if json else _print_lines(batch)
+        for batch in _new_events(client, rows[-1]["id"] if rows else None, parameters):
+            show_list(batch, json, SHOWN_COLUMNS) if json else _print_lines(batch)
 
 
 def _new_events(
-    client: ServiceClient, last: int | None, asked: dict[str, Any]
+    client: ServiceClient, last: int | None, parameters: dict[str, Any]
 ) -> Iterator[list[dict[str, Any]]]:
     """Long polling: each answer is what is new, or empty after a while."""
     if last is None:
         newest = client.get("/itc_db", page_size=1, columns="id")
         last = newest[0]["id"] if newest else 0
     while True:
-        batch = client.get("/itc_db", after=last, wait=_WAIT_SECONDS, **asked)
+        batch = client.get("/itc_db", after=last, wait=_WAIT_SECONDS, **parameters)
         if batch:
             last = batch[-1]["id"]
             yield batch
@@ -123,24 +123,30 @@ SHOWN_COLUMNS = {field.shown.label.upper(): partial(_cell, field.name) for field
 def _print_lines(events: list[dict[str, Any]]) -> None:
     """Rows with fixed columns: a table that never ends cannot be fitted to the window."""
     for event in events:
-        cells = (printable(_cell(each.name, event)).ljust(each.shown.width) for each in _FIELDS)
-        out.print(" ".join(cells).rstrip(), markup=False, soft_wrap=True)
+        cells = (printable(_cell(field.name, event)).ljust(field.shown.width) for field in _FIELDS)
+        console.print(" ".join(cells).rstrip(), markup=False, soft_wrap=True)
 
 
 def deliveries(client: ServiceClient, event: EventId, json: Json = False) -> None:
     """What became of a publish, queue by queue, and who handled, rejected or holds it."""
-    found = client.get(f"/itc_db/events/{event}/deliveries", payload=None if json else "none")
+    answer = client.get(f"/itc_db/events/{event}/deliveries", payload=None if json else "none")
     rows = [
-        (queue["queue"], queue["state"], each)
-        for queue in found["queues"]
-        for each in queue["deliveries"] + queue["dead_letters"] or [dict.fromkeys(_OF_DELIVERY)]
+        (queue["queue"], queue["state"], delivery)
+        for queue in answer["queues"]
+        for delivery in queue["deliveries"] + queue["dead_letters"] or [dict.fromkeys(_OF_DELIVERY)]
     ]
     columns = ("QUEUE", "STATE", *(SHOWN[name].label.upper() for name in _OF_DELIVERY))
     if json:
-        as_json(found)
+        as_json(answer)
     else:
-        say(printable(found["sentence"]))
-        table(columns, ((*where, *(_cell(n, each) for n in _OF_DELIVERY)) for *where, each in rows))
+        say(printable(answer["sentence"]))
+        table(
+            columns,
+            (
+                (*queue_cells, *(_cell(n, delivery) for n in _OF_DELIVERY))
+                for *queue_cells, delivery in rows
+            ),
+        )
 
 
 _OF_DELIVERY = ("id", "recorded_at", "settlement", "settled_at", "participant_name")
@@ -160,39 +166,39 @@ def compare(
     else:
         say(printable(answer["sentence"]))
         for step in answer["path"] or ():
-            say(f"  {step['cause']} -> {step['effect']}  {_by(step)}")
+            say(f"  {step['cause']} -> {step['effect']}  {_step_text(step)}")
         say_caveats(answer)
     requirements.check_relation(answer)
 
 
-def _by(step: dict[str, Any]) -> str:
+def _step_text(step: dict[str, Any]) -> str:
     if step["how"] == "link":
         return printable(f"{step['kind']}, named by {step['rule']}")
     return "received" if step["how"] == "message" else printable(step["how"])
 
 
-def _walk(name: str, cursor: str, meaning: str) -> Command:
+def _walk(name: str, cursor: str, summary: str) -> Command:
     def walk(
         client: ServiceClient,
         filters: Filters,
         requirements: Requirements,
         event: EventId,
-        via: Along = "any",
+        via: WalkVia = "any",
         limit: Limit = 100,
         exchange: Exchange = None,
         queue: Received = None,
         json: Json = False,
     ) -> None:
-        asked = {"via": via, "exchange": exchange, "queue": queue, **filters.parameters()}
+        parameters = {"via": via, "exchange": exchange, "queue": queue, **filters.parameters()}
         path, payload = f"/itc_db/events/{event}/{name}", None if json else "none"
-        answer = client.pages(path, cursor, limit, PAGE, payload=payload, **asked)
-        listed(answer, json, SHOWN_COLUMNS)
+        answer = client.pages(path, cursor, limit, PAGE, payload=payload, **parameters)
+        show_list(answer, json, SHOWN_COLUMNS)
         say_caveats(answer, complain)
         if answer["next"] is not None:
             complain("there are more: -n says how many to show")
         requirements.check(answer)
 
-    walk.__name__, walk.__doc__ = name, meaning
+    walk.__name__, walk.__doc__ = name, summary
     return walk
 
 

@@ -16,10 +16,10 @@ from app.cli.client import PAGE, ServiceClient, segment
 from app.cli.commands import family
 from app.cli.events import SHOWN_COLUMNS
 from app.cli.exits import CommandError, Exit
-from app.cli.following import finished
+from app.cli.following import run_job
 from app.cli.options import (
     FileName,
-    Joined,
+    JoinVia,
     Json,
     Limit,
     Output,
@@ -29,25 +29,25 @@ from app.cli.options import (
     Wait,
     say_caveats,
 )
-from app.cli.output import as_json, columns, complain, listed, printable, say, table
+from app.cli.output import as_json, columns, complain, printable, say, show_list, table
 from model.exports import DEFAULT, FORMATS, format_of
 from model.words import Via, number_of
 
-From = Annotated[int, typer.Argument(metavar="FROM", min=1, help="One event's id.")]
-To = Annotated[int, typer.Argument(metavar="TO", min=1, help="The other event's id.")]
+FromId = Annotated[int, typer.Argument(metavar="FROM", min=1, help="One event's id.")]
+ToId = Annotated[int, typer.Argument(metavar="TO", min=1, help="The other event's id.")]
 
 STDOUT = Path("-")
 
 
-def export_path(from_: int, to: int, file: str) -> str:
-    return f"/itc_db/undefined/{from_}/{to}/{segment(file)}"
+def export_path(start: int, end: int, file: str) -> str:
+    return f"/itc_db/undefined/{start}/{end}/{segment(file)}"
 
 
 def chain(
     client: ServiceClient,
     requirements: Requirements,
-    from_: From,
-    to: To,
+    from_: FromId,
+    to: ToId,
     file: Annotated[
         str | None,
         typer.Option(
@@ -74,8 +74,8 @@ def chain(
             raise typer.Exit(Exit.concurrent)
         return
     path = export_path(from_, to, file or f"chain{_extension(output)}")
-    along = None if via is Via.any else via.value
-    summary = finished(client, path, wait, json, via=along)
+    via_parameter = None if via is Via.any else via.value
+    summary = run_job(client, path, wait, json, via=via_parameter)
     if output == STDOUT:  # the file alone: whatever reads it expects nothing else
         _say_summary(summary, complain)
     else:
@@ -88,23 +88,23 @@ def chain(
 
 
 def _at_once(
-    client: ServiceClient, from_: int, to: int, via: Via, limit: int, json: bool
+    client: ServiceClient, start: int, end: int, via: Via, limit: int, json: bool
 ) -> dict[str, Any]:
-    asked = {"via": via.value, "payload": None if json else "none"}
-    path = f"/itc_db/chain/{from_}/{to}"
-    answer: dict[str, Any] = client.get(path, limit=min(limit, PAGE), **asked)
-    while answer["next"] is not None and (left := limit - len(answer["events"])) > 0:
-        more = client.get(path, limit=min(left, PAGE), after=answer["next"], **asked)
-        more["events"] = answer["events"] + more["events"]
-        more["steps"] = answer["steps"] + more["steps"]
-        answer = more
+    parameters = {"via": via.value, "payload": None if json else "none"}
+    path = f"/itc_db/chain/{start}/{end}"
+    answer: dict[str, Any] = client.get(path, limit=min(limit, PAGE), **parameters)
+    while answer["next"] is not None and (remaining := limit - len(answer["events"])) > 0:
+        page = client.get(path, limit=min(remaining, PAGE), after=answer["next"], **parameters)
+        page["events"] = answer["events"] + page["events"]
+        page["steps"] = answer["steps"] + page["steps"]
+        answer = page
     if json:
         as_json(answer)
         return answer
     say(printable(answer["sentence"]))
     if answer["events"]:
         if answer["count"] is not None:
-            say(_counted(answer, answer["count"]))
+            say(_counts_text(answer, answer["count"]))
         table(SHOWN_COLUMNS, answer["events"])
     elif answer["truncated"]:
         complain("it is too long to be shown at once: -o FILE writes it")
@@ -118,12 +118,12 @@ def _extension(output: Path | None) -> str:
     """That of the format for a file by this name; of the default if the name says nothing."""
     if output is None or not output.suffix:
         return FORMATS[DEFAULT].extension
-    if (wanted := format_of(output.name.lower())) is None:
-        known = ", ".join(each.extension for each in FORMATS.values())
+    if (output_format := format_of(output.name.lower())) is None:
+        extensions = ", ".join(chain_format.extension for chain_format in FORMATS.values())
         raise CommandError(
-            Exit.usage, f"{output}: no format has this extension; the extensions are {known}"
+            Exit.usage, f"{output}: no format has this extension; the extensions are {extensions}"
         )
-    return wanted.extension
+    return output_format.extension
 
 
 def _say_summary(summary: dict[str, Any], say: Callable[[str], None]) -> None:
@@ -134,23 +134,25 @@ def _say_summary(summary: dict[str, Any], say: Callable[[str], None]) -> None:
     elif is_concurrent or summary["via"] != Via.any:
         say(printable(summary["sentence"]))
     if summary["file"]:
-        say(_counted(summary, summary["events"]))
+        say(_counts_text(summary, summary["events"]))
         say(f"{number_of(summary['bytes'], 'byte')} in {summary['location']}")
     say_caveats(summary, say)
 
 
 def exports(client: ServiceClient, json: Json = False) -> None:
     """Every export."""
-    said = "FROM, TO, FILE, VHOST, EVENTS, BYTES, CREATED_AT"
-    listed(client.get("/itc_db/exports"), json, columns(said))
+    headings = "FROM, TO, FILE, VHOST, EVENTS, BYTES, CREATED_AT"
+    show_list(client.get("/itc_db/exports"), json, columns(headings))
 
 
-def get(client: ServiceClient, from_: From, to: To, file: FileName, output: Output = None) -> None:
+def get(
+    client: ServiceClient, from_: FromId, to: ToId, file: FileName, output: Output = None
+) -> None:
     """Download an export."""
     download(client, export_path(from_, to, file), output or Path(file))
 
 
-def delete(client: ServiceClient, from_: From, to: To, file: FileName) -> None:
+def delete(client: ServiceClient, from_: FromId, to: ToId, file: FileName) -> None:
     """Remove an export."""
     client.send("DELETE", export_path(from_, to, file))
     say(f"{file}: removed")
@@ -175,15 +177,15 @@ def download(client: ServiceClient, path: str, target: Path) -> None:
 def _save(response: httpx2.Response, target: Path) -> None:
     """Save under a temporary name and rename, so that nobody reads half a file."""
     if target.exists() and not target.is_file():
-        with target.open("wb") as there:  # a pipe or a device, which a file must not replace
-            return _write(response, there)
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+        with target.open("wb") as device:  # a pipe or a device, which a file must not replace
+            return _write(response, device)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
     try:
-        with aside.open("xb") as file:
+        with temporary.open("xb") as file:
             _write(response, file)
-        aside.replace(target)
+        temporary.replace(target)
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _write(response: httpx2.Response, file: BinaryIO) -> None:
@@ -191,10 +193,10 @@ def _write(response: httpx2.Response, file: BinaryIO) -> None:
         file.write(part)
 
 
-def _counted(answer: dict[str, Any], events: int) -> str:
+def _counts_text(answer: dict[str, Any], events: int) -> str:
     complete = ", complete" if answer["complete"] else ""
-    of = number_of(answer["participants"], "participant")
-    return f"{number_of(events, 'event')} of {of}{complete}"
+    participants = number_of(answer["participants"], "participant")
+    return f"{number_of(events, 'event')} of {participants}{complete}"
 
 
 Target = Annotated[Path, typer.Argument(metavar="FILE", help="Where to save it.")]
@@ -206,7 +208,7 @@ def export_period(
     requirements: Requirements,
     vhost: Vhost,
     file: Target,
-    via: Joined = "links",
+    via: JoinVia = "links",
     wait: Wait = True,
     json: Json = False,
 ) -> None:
@@ -217,7 +219,7 @@ def export_period(
     if file == STDOUT:
         raise CommandError(Exit.usage, "a period is written to a file, whose name says as what")
     path = f"/itc_db/periods/{segment(vhost)}/{segment(file.name)}"
-    summary = finished(client, path, wait, json, via=via, **asdict(period))
+    summary = run_job(client, path, wait, json, via=via, **asdict(period))
     as_json(summary) if json else _say_period(summary)
     download(client, path, file)
     requirements.check(summary)
@@ -228,12 +230,12 @@ def send(
     period: TimeRange,
     requirements: Requirements,
     vhost: Vhost,
-    via: Joined = "links",
+    via: JoinVia = "links",
     wait: Wait = True,
     json: Json = False,
 ) -> None:
     """Send a period's spans to the collector that the service knows (ITC_OTLP_EXPORT_URL)."""
-    summary = finished(client, "/itc_db/spans", wait, json, vhost=vhost, via=via, **asdict(period))
+    summary = run_job(client, "/itc_db/spans", wait, json, vhost=vhost, via=via, **asdict(period))
     as_json(summary) if json else _say_period(summary)
     if summary["refused"]:
         reason = printable(f"{summary['refused']} spans were refused: {summary['refusal']}")

@@ -14,7 +14,7 @@ from app.cli.exits import CommandError, Exit
 from app.cli.output import as_json, complain, err, printable, say
 
 _FIRST_LOOK, _LAST_LOOK = 0.2, 2.0  # seconds between two looks at a job, as it takes longer
-_ENDED = ("succeeded", "failed", "cancelled")
+_END_STATES = ("succeeded", "failed", "cancelled")
 
 
 def submit(
@@ -22,46 +22,46 @@ def submit(
     path: str,
     body: dict[str, Any] | None = None,
     content: bytes | None = None,
-    **asked: Any,
+    **parameters: Any,
 ) -> dict[str, Any]:
     """Ask for a job; returns it as it stands. Parameters that are None are left out.
 
     Either ``body`` is sent, as JSON, or ``content`` as it is.
     """
-    chosen = {name: value for name, value in asked.items() if value is not None}
+    query = {name: value for name, value in parameters.items() if value is not None}
     headers = {"prefer": "respond-async"}
-    sent: dict[str, Any] = {"json": body} if content is None else {"content": content}
-    job: dict[str, Any] = client.send("PUT", path, params=chosen, headers=headers, **sent).json()
+    payload: dict[str, Any] = {"json": body} if content is None else {"content": content}
+    job: dict[str, Any] = client.send("PUT", path, params=query, headers=headers, **payload).json()
     return job
 
 
-def report(client: ServiceClient, path: str, **asked: Any) -> dict[str, Any]:
+def report(client: ServiceClient, path: str, **parameters: Any) -> dict[str, Any]:
     """A report, made anew by a job whose result names it."""
-    made = followed(client, submit(client, path, **asked))
-    found: dict[str, Any] = client.get(f"/itc_db/reports/{made['id']}")
-    return found
+    result = follow(client, submit(client, path, **parameters))
+    answer: dict[str, Any] = client.get(f"/itc_db/reports/{result['id']}")
+    return answer
 
 
-def finished(
+def run_job(
     client: ServiceClient,
     path: str,
     wait: bool,
     json: bool,
     body: dict[str, Any] | None = None,
-    **asked: Any,
+    **parameters: Any,
 ) -> dict[str, Any]:
     """The result of a job; whoever does not wait gets its number, or all of it, and no more.
 
     Arguments are as for `submit`.
     """
-    job = submit(client, path, body, **asked)
+    job = submit(client, path, body, **parameters)
     if wait:
-        return followed(client, job)
+        return follow(client, job)
     as_json(job) if json else say(str(job["id"]))
     raise typer.Exit
 
 
-def followed(client: ServiceClient, job: dict[str, Any]) -> dict[str, Any]:
+def follow(client: ServiceClient, job: dict[str, Any]) -> dict[str, Any]:
     """Wait for a job's end and show its progress; returns its result."""
     job = _with_progress(client, job["id"])
     if job["state"] == "succeeded":
@@ -74,13 +74,13 @@ def followed(client: ServiceClient, job: dict[str, Any]) -> dict[str, Any]:
 
 def _with_progress(client: ServiceClient, job_id: int) -> dict[str, Any]:
     if not err.is_terminal:
-        shown: list[str] = []
+        stages: list[str] = []
 
         def say_stage(job: dict[str, Any]) -> None:
             """One line on stderr for each stage: what a log of a pipe can hold."""
             stage = job["stage"] or job["state"]
-            if [stage] != shown:
-                shown[:] = [stage]
+            if [stage] != stages:
+                stages[:] = [stage]
                 complain(f"job {job['id']}: {stage}, {job['percent']:.0f} %")
 
         return _watch(client, job_id, say_stage)
@@ -102,7 +102,7 @@ def _watch(
     while True:
         job: dict[str, Any] = client.get(f"/itc_db/jobs/{job_id}")
         show(job)
-        if job["state"] in _ENDED:
+        if job["state"] in _END_STATES:
             return job
         time.sleep(pause)
         pause = min(_LAST_LOOK, 1.2 * pause)

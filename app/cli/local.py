@@ -13,14 +13,14 @@ import typer
 
 from app.cli.exits import Exit
 from app.cli.options import Json
-from app.cli.output import complain, listed, printable, say, table
+from app.cli.output import complain, printable, say, show_list, table
 from app.errors import SettingsError
 from app.priority import let_others_go_first
 from app.private import keep_private, tighten
 from app.settings import Settings, load_settings, unknown_variables
 
 # What is logged below warnings, too: libraries log every frame and statement, with its content.
-_OURS = ("app", "uvicorn.access")
+_OWN_LOGGERS = ("app", "uvicorn.access")
 
 
 def serve(
@@ -30,8 +30,8 @@ def serve(
     """Run the service."""
     keep_private()
     let_others_go_first()
-    chosen: dict[str, Any] = {"host": host, "port": port}
-    configuration = load_settings(**{k: v for k, v in chosen.items() if v is not None})
+    overrides: dict[str, Any] = {"host": host, "port": port}
+    configuration = load_settings(**{k: v for k, v in overrides.items() if v is not None})
     _log_to_stderr(configuration)
     for name in unknown_variables(os.environ):
         logging.getLogger("app").warning("%s is not a setting of this service: misspelt?", name)
@@ -46,12 +46,12 @@ def _tighten(configuration: Settings) -> None:
     from app.store.database.engine import parse_url
 
     data = configuration.data_dir.absolute()
-    ours = configuration.exports.absolute(), configuration.archives
-    filled = (*ours, data / "reports", data / "topologies")
+    folders = configuration.exports.absolute(), configuration.archives
+    all_folders = (*folders, data / "reports", data / "topologies")
     database = parse_url(configuration.database.reveal())
     file = database.database if database.get_backend_name() == "sqlite" else None
     try:
-        for warning in tighten(data, filled, file):
+        for warning in tighten(data, all_folders, file):
             logging.getLogger("app").warning("%s", warning)
     except OSError as error:
         raise SettingsError(
@@ -60,14 +60,14 @@ def _tighten(configuration: Settings) -> None:
 
 
 def _log_to_stderr(configuration: Settings) -> None:
-    least = logging.getLevelNamesMapping()[configuration.log_level.upper()]
+    level = logging.getLevelNamesMapping()[configuration.log_level.upper()]
     logging.basicConfig(
         stream=sys.stderr,
-        level=max(least, logging.WARNING),
+        level=max(level, logging.WARNING),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    for ours in _OURS:
-        logging.getLogger(ours).setLevel(least)
+    for name in _OWN_LOGGERS:
+        logging.getLogger(name).setLevel(level)
 
 
 def migrate() -> None:
@@ -76,11 +76,11 @@ def migrate() -> None:
     configuration = load_settings()
     from app.store.database.migrate import migrate as bring_up_to_date
 
-    before = asyncio.run(bring_up_to_date(configuration.database.reveal()))
-    if before.is_current:
-        say(f"{configuration.database}: up to date ({before.needed})")
+    state = asyncio.run(bring_up_to_date(configuration.database.reveal()))
+    if state.is_current:
+        say(f"{configuration.database}: up to date ({state.needed})")
     else:
-        say(f"{configuration.database}: {before.found or 'empty'} → {before.needed}")
+        say(f"{configuration.database}: {state.found or 'empty'} → {state.needed}")
 
 
 def settings() -> None:
@@ -89,7 +89,7 @@ def settings() -> None:
     table(
         ("VARIABLE", "VALUE"),
         (
-            (f"ITC_{name.upper()}", _shown(getattr(configuration, name)))
+            (f"ITC_{name.upper()}", _text_of(getattr(configuration, name)))
             for name in Settings.model_fields
         ),
     )
@@ -100,7 +100,7 @@ def settings() -> None:
         raise typer.Exit(Exit.failure)
 
 
-def _shown(value: object) -> str:
+def _text_of(value: object) -> str:
     if value is None or value == ():
         return ""
     return ",".join(value) if isinstance(value, tuple) else str(value)
@@ -121,18 +121,18 @@ def doctor(json: Json = False) -> None:
 async def _doctor(configuration: Settings, json: bool) -> bool:
     from app.doctor import Grade, examine
 
-    said = {Grade.ok: "ok   ", Grade.wrong: "WRONG"}
+    labels = {Grade.ok: "ok   ", Grade.wrong: "WRONG"}
 
-    findings = []
-    async for finding in examine(configuration):
-        findings.append(finding)
+    diagnoses = []
+    async for diagnosis in examine(configuration):
+        diagnoses.append(diagnosis)
         if not json:
             say(
-                f"{said.get(finding.grade, finding.grade)} {printable(finding.subject)}: "
-                f"{printable(finding.found)}"
+                f"{labels.get(diagnosis.grade, diagnosis.grade)} {printable(diagnosis.subject)}: "
+                f"{printable(diagnosis.found)}"
             )
-            if finding.advice:
-                say(f"      → {printable(finding.advice)}")
+            if diagnosis.advice:
+                say(f"      → {printable(diagnosis.advice)}")
     if json:
-        listed([msgspec.structs.asdict(finding) for finding in findings], json, {})
-    return all(finding.grade is not Grade.wrong for finding in findings)
+        show_list([msgspec.structs.asdict(diagnosis) for diagnosis in diagnoses], json, {})
+    return all(diagnosis.grade is not Grade.wrong for diagnosis in diagnoses)

@@ -16,8 +16,8 @@ from app.version import PACKAGE, program_version
 from model.sound import MOST_QUIET
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
         say(f"{PACKAGE} {program_version()} (Python {platform.python_version()})")
         raise typer.Exit
 
@@ -44,24 +44,24 @@ Name = Annotated[str, typer.Argument(help="Its name.")]
 FileName = Annotated[str, typer.Argument(metavar="FILE", help="Its name.")]
 Input = Annotated[str, typer.Argument(metavar="FILE", help="A file of YAML or JSON; - for stdin.")]
 _LINKS = "links (messages, and what they name as their cause)"
-Along = Annotated[
+WalkVia = Annotated[
     str, typer.Option(help=f"What leads on: {_LINKS}, conversation (shared keys too) or any.")
 ]
-Joined = Annotated[
+JoinVia = Annotated[
     str, typer.Option(help=f"What belongs together: {_LINKS}, or conversation (shared keys too).")
 ]
 Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="How many.")]
-Listed = Annotated[int, typer.Option("-n", "--limit", min=1, max=1_000, help="How many.")]
-Since = Annotated[str | None, typer.Option(help="From this time on (ISO 8601).")]
-Until = Annotated[str | None, typer.Option(help="Before this time (ISO 8601).")]
+PageLimit = Annotated[int, typer.Option("-n", "--limit", min=1, max=1_000, help="How many.")]
+FromTime = Annotated[str | None, typer.Option(help="From this time on (ISO 8601).")]
+ToTime = Annotated[str | None, typer.Option(help="Before this time (ISO 8601).")]
 
 
 @dataclass(frozen=True)
 class TimeRange:
     """A time from which, and one to which."""
 
-    since: Since = None
-    until: Until = None
+    since: FromTime = None
+    until: ToTime = None
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Filters:
             help="Of this participant: its name, or its number. Digits are always a number."
         ),
     ] = None
-    since: Since = None
-    until: Until = None
+    since: FromTime = None
+    until: ToTime = None
     q: Annotated[str | None, typer.Option("-q", help="With this text anywhere.")] = None
     header: Annotated[
         list[str] | None,
@@ -87,10 +87,10 @@ class Filters:
     ] = None
 
     def parameters(self) -> dict[str, str | None]:
-        who = "participant" if (self.participant or "").isdigit() else "participant_name"
+        participant = "participant" if (self.participant or "").isdigit() else "participant_name"
         return {
             "type": self.type_,
-            who: self.participant,
+            participant: self.participant,
             "since": self.since,
             "until": self.until,
             "q": self.q,
@@ -98,15 +98,15 @@ class Filters:
         }
 
     def _headers(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for each in self.header or ():
-            name, equals, value = each.partition("=")
+        headers: dict[str, str] = {}
+        for header in self.header or ():
+            name, equals, value = header.partition("=")
             if not name or not equals:
-                raise CommandError(Exit.usage, f"--header {each}: expected NAME=VALUE")
-            if f"header.{name}" in found:
+                raise CommandError(Exit.usage, f"--header {header}: expected NAME=VALUE")
+            if f"header.{name}" in headers:
                 raise CommandError(Exit.usage, f"--header {name} comes more than once")
-            found[f"header.{name}"] = value
-        return found
+            headers[f"header.{name}"] = value
+        return headers
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ def say_caveats(answer: dict[str, Any], say: Callable[[str], None] = say) -> Non
     for doubt in answer["doubts"]:
         say(f"NOT SOUND: {printable(doubt)}")
     if quiet := answer["quiet"]:
-        least = "at least " if quiet == MOST_QUIET else ""
-        say(f"quiet traffic in between, which is not followed: {least}{quiet} event(s)")
+        prefix = "at least " if quiet == MOST_QUIET else ""
+        say(f"quiet traffic in between, which is not followed: {prefix}{quiet} event(s)")
 
 
 @dataclass(frozen=True)

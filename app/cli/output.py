@@ -17,7 +17,7 @@ from rich.text import Text
 
 from app.cli.exits import CommandError, Exit
 
-out = Console(highlight=False)
+console = Console(highlight=False)
 _pipe = Console(highlight=False, width=10_000)  # nothing is cut when there is no window
 err = Console(stderr=True, highlight=False)
 
@@ -51,33 +51,33 @@ Columns: TypeAlias = Mapping[str, Cell]
 """By its heading what stands in a column of a table."""
 
 
-def columns(said: str, **cells: Cell) -> Columns:
+def columns(specification: str, **cells: Cell) -> Columns:
     """Columns as a text says them: ``"KEY, BY: by.name, TO: queue or ?, P99: seconds.p99 .3f"``.
 
     Each is a heading, the way to its value in an item where that is not the heading's name, and
     what stands there for no value, or its format. Of lists all values stand there. ``cells`` make
     those that say more, by headings.
     """
-    return dict(_column(each.strip(), cells) for each in said.split(","))
+    return dict(_column(part.strip(), cells) for part in specification.split(","))
 
 
-def _column(said: str, cells: Columns) -> tuple[str, Cell]:
-    heading, _, value = said.partition(": ")
+def _column(specification: str, cells: Columns) -> tuple[str, Cell]:
+    heading, _, value = specification.partition(": ")
     path, _, form = (value or heading.lower().replace(" ", "_")).partition(" ")
-    otherwise = form.removeprefix("or ") if form.startswith("or ") else ""
+    default = form.removeprefix("or ") if form.startswith("or ") else ""
 
     def cell(item: Any) -> object:
         for name in path.split("."):
             try:
                 item = None if item is None else item[name]
             except KeyError:
-                said = f"the service does not say {path!r}: it may be older than this command"
-                raise CommandError(Exit.failure, said) from None
+                reason = f"the service does not say {path!r}: it may be older than this command"
+                raise CommandError(Exit.failure, reason) from None
         if item is None or item == "":
-            return otherwise
+            return default
         if isinstance(item, list):
             return ", ".join(map(str, item))
-        return item if otherwise or not form else format(item, form)
+        return item if default or not form else format(item, form)
 
     return heading, cells.get(heading, cell)
 
@@ -87,36 +87,36 @@ def table(columns: Columns | Sequence[str], rows: Iterable[Any]) -> None:
 
     Rows are items where the columns say what is in them, otherwise their cells.
     """
-    shown = Table(box=None, header_style="bold", pad_edge=False)
+    grid = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
-        shown.add_column(column, overflow="ellipsis", no_wrap=True)
+        grid.add_column(column, overflow="ellipsis", no_wrap=True)
     for row in rows:
-        cells = [of(row) for of in columns.values()] if isinstance(columns, Mapping) else row
-        shown.add_row(*(Text(printable(cell)) for cell in cells))
-    (out if out.is_terminal else _pipe).print(shown)
+        cells = [cell(row) for cell in columns.values()] if isinstance(columns, Mapping) else row
+        grid.add_row(*(Text(printable(cell)) for cell in cells))
+    (console if console.is_terminal else _pipe).print(grid)
 
 
-def listed(found: Any, json: bool, columns: Columns, *, limit: int | None = None) -> None:
+def show_list(rows: Any, json: bool, columns: Columns, *, limit: int | None = None) -> None:
     """A list: a table for people, for machines an object with ``items``.
 
     Beside the items it says whether they are ``complete`` and ``sound``, which is null where
     the service does not say so of a list, and whether there are more (``truncated``): null where
     there are as many as ``limit`` asked for.
     """
-    answer = found if isinstance(found, dict) else {"items": found}
+    answer = rows if isinstance(rows, dict) else {"items": rows}
     items = answer["items"]
     if json:
         may_be_cut = limit is not None and len(items) >= limit
-        unsaid = {"complete": None, "sound": None, "truncated": None if may_be_cut else False}
-        return as_json(unsaid | answer)
+        defaults = {"complete": None, "sound": None, "truncated": None if may_be_cut else False}
+        return as_json(defaults | answer)
     if not items:
         complain("none")
     return table(columns, items)
 
 
-def period_of(found: dict[str, Any]) -> str:
-    return f"{printable(found['vhost'])} from {found['since']} to {found['until']}"
+def period_of(answer: dict[str, Any]) -> str:
+    return f"{printable(answer['vhost'])} from {answer['since']} to {answer['until']}"
 
 
-def gaps_of(found: dict[str, Any]) -> str:
-    return "complete" if found["complete"] else "INCOMPLETE: it spans a gap"
+def gaps_of(answer: dict[str, Any]) -> str:
+    return "complete" if answer["complete"] else "INCOMPLETE: it spans a gap"

@@ -10,8 +10,8 @@ import typer
 
 from app.cli.client import ServiceClient
 from app.cli.following import report
-from app.cli.options import Joined, Json, Listed, TimeRange, Vhost
-from app.cli.output import as_json, columns, gaps_of, listed, period_of, say, table
+from app.cli.options import JoinVia, Json, PageLimit, TimeRange, Vhost
+from app.cli.output import as_json, columns, gaps_of, period_of, say, show_list, table
 from model.words import number_of
 
 
@@ -29,38 +29,38 @@ def failures(
     groups: Annotated[
         bool, typer.Option("--groups", help="By queue, reason, type and exception.")
     ] = False,
-    limit: Listed = 100,
+    limit: PageLimit = 100,
     json: Json = False,
 ) -> None:
     """Messages that died, came back, reached nobody, or were put into an error queue."""
-    asked: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "vhost": vhost,
         "kind": kind,
         "queue": queue,
         "reason": reason,
         "type": type_,
     }
-    asked |= {"exception": exception, "limit": limit, **asdict(period)}
-    found = client.get("/itc_db/failures", **asked)
+    parameters |= {"exception": exception, "limit": limit, **asdict(period)}
+    page = client.get("/itc_db/failures", **parameters)
     if groups and not json:
-        table(_GROUPS, found["groups"])
+        table(_GROUPS, page["groups"])
     else:
-        listed(found, json, _FAILURES)
+        show_list(page, json, _FAILURES)
     if json:
         return
-    if not found["complete"]:
-        say(gaps_of(found))
-    if not found["counted_all"]:
-        say(f"{found['counted']} were counted; there may be older ones")
+    if not page["complete"]:
+        say(gaps_of(page))
+    if not page["counted_all"]:
+        say(f"{page['counted']} were counted; there may be older ones")
 
 
 _GROUPS = columns("COUNT, KIND, QUEUE, REASON, TYPE, EXCEPTION, BY, LAST: last_at")
 _FAILURES = columns(
     "EVENT, MESSAGE, KIND, QUEUE, REASON, TYPE, BY: by.name, AT",
-    MESSAGE=lambda one: one["message"] or f"{one['candidate'] or ''}?",
-    REASON=lambda one: one["exception"] or one["reason"],
+    MESSAGE=lambda row: row["message"] or f"{row['candidate'] or ''}?",
+    REASON=lambda row: row["exception"] or row["reason"],
 )
-_SHOWN = 20
+_VARIANTS = 20
 
 Wait = Annotated[
     float | None, typer.Option(help="Look for effects up to this many seconds after the period.")
@@ -71,7 +71,7 @@ def expectations(
     client: ServiceClient,
     period: TimeRange,
     vhost: Vhost,
-    via: Joined = "links",
+    via: JoinVia = "links",
     wait: Wait = None,
     yaml: Annotated[
         bool, typer.Option("--yaml", help="Print only what is proposed, as a file of assertions.")
@@ -79,15 +79,15 @@ def expectations(
     json: Json = False,
 ) -> None:
     """Show what messages normally lead to, and what was otherwise; by default in the last hour."""
-    asked = {"vhost": vhost, "via": via, "wait": wait, **asdict(period)}
-    found = report(client, "/itc_db/reports/expectations", **asked)
+    parameters = {"vhost": vhost, "via": via, "wait": wait, **asdict(period)}
+    answer = report(client, "/itc_db/reports/expectations", **parameters)
     if json:
-        as_json(found)
+        as_json(answer)
     elif yaml:
         say("assertions:")
-        say("".join(one["yaml"] for one in found["proposals"]).rstrip("\n") or "  []")
+        say("".join(proposal["yaml"] for proposal in answer["proposals"]).rstrip("\n") or "  []")
     else:
-        _show_expectations(found)
+        _show_expectations(answer)
 
 
 def compare_periods(
@@ -101,107 +101,121 @@ def compare_periods(
         str | None,
         typer.Option(help="Compare with what began before this time; --since if not given."),
     ] = None,
-    via: Joined = "links",
+    via: JoinVia = "links",
     wait: Wait = None,
     json: Json = False,
 ) -> None:
     """Show what appeared, vanished or changed since another period; by default the hour before."""
-    asked = {"vhost": vhost, "via": via, "wait": wait, **asdict(period)}
-    asked |= {"before_since": before_since, "before_until": before_until}
-    found = report(client, "/itc_db/reports/comparison", **asked)
-    as_json(found) if json else _show_comparison(found)
+    parameters = {"vhost": vhost, "via": via, "wait": wait, **asdict(period)}
+    parameters |= {"before_since": before_since, "before_until": before_until}
+    answer = report(client, "/itc_db/reports/comparison", **parameters)
+    as_json(answer) if json else _show_comparison(answer)
 
 
-def _show_expectations(found: dict[str, Any]) -> None:
-    say(f"{period_of(found)}: {_counted(found)}")
+def _show_expectations(answer: dict[str, Any]) -> None:
+    say(f"{period_of(answer)}: {_counts_text(answer)}")
     columns = ("TYPE", "LEADS TO", "CASES", "SHARE", "P50 s", "P99 s", "P99.9 s", "TOO YOUNG")
-    table(columns, _effects(found["types"]))
-    say(f"{found['variants_count']} variants")
+    table(columns, _effects(answer["types"]))
+    say(f"{answer['variants_count']} variants")
     table(
         ("VARIANT", "TYPE", "COUNT", "SHARE", "RARE", "EXAMPLE", "STEPS"),
-        map(_variant, found["variants"][:_SHOWN]),
+        map(_variant, answer["variants"][:_VARIANTS]),
     )
-    say(f"{found['outliers_count']} out of the ordinary")
-    table(_OUTLIERS, found["groups"])
+    say(f"{answer['outliers_count']} out of the ordinary")
+    table(_OUTLIERS, answer["groups"])
 
 
-def _counted(found: dict[str, Any]) -> str:
-    left_out = ", ".join(
-        f"{found[name]} {said}"
-        for name, said in (("young", "too young"), ("unknown", "unknown"), ("cut", "too large"))
-        if found[name]
+def _counts_text(facts: dict[str, Any]) -> str:
+    omissions = ", ".join(
+        f"{facts[name]} {text}"
+        for name, text in (("young", "too young"), ("unknown", "unknown"), ("cut", "too large"))
+        if facts[name]
     )
-    said = number_of(found["conversations"], "conversation")
-    return f"{said}; left out: {left_out}" if left_out else said
+    text = number_of(facts["conversations"], "conversation")
+    return f"{text}; left out: {omissions}" if omissions else text
 
 
 def _effects(types: Iterable[dict[str, Any]]) -> Iterable[tuple[object, ...]]:
-    for one in types:
-        for effect in one["leads_to"]:
-            within = (_brief(effect["within"][name]) for name in ("p50", "p99", "p999"))
-            shown = (one["type"], effect["type"], effect["cases"], _percent(effect["share"]))
-            yield (*shown, *within, effect["young"] or "")
+    for message_type in types:
+        for effect in message_type["leads_to"]:
+            times = (_brief(effect["within"][name]) for name in ("p50", "p99", "p999"))
+            cells = (
+                message_type["type"],
+                effect["type"],
+                effect["cases"],
+                _percent(effect["share"]),
+            )
+            yield (*cells, *times, effect["young"] or "")
 
 
-def _variant(one: dict[str, Any]) -> tuple[object, ...]:
-    rare = {True: "rare", False: "", None: "?"}[one["rare"]]
-    flow = "" if one["flow"] is None else _line(one["flow"]["steps"])
-    share = _percent(one["share"])
-    return (one["variant"], one["type"], one["count"], share, rare, one["examples"][0], flow)
+def _variant(variant: dict[str, Any]) -> tuple[object, ...]:
+    rare = {True: "rare", False: "", None: "?"}[variant["rare"]]
+    flow = "" if variant["flow"] is None else _line(variant["flow"]["steps"])
+    share = _percent(variant["share"])
+    return (
+        variant["variant"],
+        variant["type"],
+        variant["count"],
+        share,
+        rare,
+        variant["examples"][0],
+        flow,
+    )
 
 
 def _line(steps: list[dict[str, Any]]) -> str:
     """Steps in a line: ``order > (invoice, 2 mail)``."""
-    said = []
+    texts = []
     for step in steps:
-        many = f"{step['count']} " if step["count"] > 1 else ""
-        failed = f" [{', '.join(step['failures'])}]" if step["failures"] else ""
-        after = f" > {_line(step['steps'])}" if step["steps"] else ""
-        said.append(f"{many}{step['type']}{failed}{after}")
-    return said[0] if len(said) == 1 else f"({', '.join(said)})"
+        number = f"{step['count']} " if step["count"] > 1 else ""
+        failures = f" [{', '.join(step['failures'])}]" if step["failures"] else ""
+        effects = f" > {_line(step['steps'])}" if step["steps"] else ""
+        texts.append(f"{number}{step['type']}{failures}{effects}")
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
 
-def _feature(one: dict[str, Any]) -> str:
-    what = " ".join(word for word in (one["kind"], one["type"], one["value"]) if word)
-    others = f"{one['others_having']} of {one['of_others']}"
-    return f"{what} ({one['having']} of {one['of']}, else {others})"
+def _feature(feature: dict[str, Any]) -> str:
+    words = " ".join(word for word in (feature["kind"], feature["type"], feature["value"]) if word)
+    rest = f"{feature['others_having']} of {feature['of_others']}"
+    return f"{words} ({feature['having']} of {feature['of']}, else {rest})"
 
 
 _OUTLIERS = columns(
     "REASON: kind, TYPE, OTHER, COUNT, EXAMPLES, IN COMMON",
-    **{"IN COMMON": lambda one: "; ".join(map(_feature, one["in_common"]))},
+    **{"IN COMMON": lambda row: "; ".join(map(_feature, row["in_common"]))},
 )
 
 
-def _show_comparison(found: dict[str, Any]) -> None:
-    before, after = found["before"], found["after"]
-    say(f"before: {found['before_since']} to {found['before_until']}, {_counted(before)}")
-    say(f"after: {found['since']} to {found['until']}, {_counted(after)}")
-    say(f"{found['changes']} changes")
-    rows = [row for row in _changes(found) if row[0] not in ("same", "unclear")]
+def _show_comparison(comparison: dict[str, Any]) -> None:
+    earlier, newer = comparison["before"], comparison["after"]
+    since, until = comparison["before_since"], comparison["before_until"]
+    say(f"before: {since} to {until}, {_counts_text(earlier)}")
+    say(f"after: {comparison['since']} to {comparison['until']}, {_counts_text(newer)}")
+    say(f"{comparison['changes']} changes")
+    rows = [row for row in _changes(comparison) if row[0] not in ("same", "unclear")]
     table(("STATE", "WHAT", "TYPE", "OTHER", "BEFORE", "AFTER"), rows)
 
 
-def _changes(found: dict[str, Any]) -> Iterable[tuple[object, ...]]:
-    for one in found["types"]:
-        yield (one["state"], "messages", one["type"], "", *_shares(one))
-    for one in found["effects"]:
-        share = one["share"]
-        yield (share["state"], "leads to", one["type"], one["effect"], *_shares(share))
+def _changes(comparison: dict[str, Any]) -> Iterable[tuple[object, ...]]:
+    for change in comparison["types"]:
+        yield (change["state"], "messages", change["type"], "", *_shares(change))
+    for change in comparison["effects"]:
+        share = change["share"]
+        yield (share["state"], "leads to", change["type"], change["effect"], *_shares(share))
         for name in ("p50", "p99"):
-            times = (_brief(one[name][side]) for side in ("before", "after"))
-            yield (one[name]["state"], f"{name} s", one["type"], one["effect"], *times)
-    for one in found["variants"]:
-        flow = one["variant"] if one["flow"] is None else _line(one["flow"]["steps"])
-        yield (one["state"], "variant", one["type"], flow, *_shares(one))
+            times = (_brief(change[name][side]) for side in ("before", "after"))
+            yield (change[name]["state"], f"{name} s", change["type"], change["effect"], *times)
+    for change in comparison["variants"]:
+        flow = change["variant"] if change["flow"] is None else _line(change["flow"]["steps"])
+        yield (change["state"], "variant", change["type"], flow, *_shares(change))
 
 
-def _shares(one: dict[str, Any]) -> tuple[str, str]:
-    before, after = (
-        "" if one[side]["share"] is None else _percent(one[side]["share"])
+def _shares(change: dict[str, Any]) -> tuple[str, str]:
+    earlier, newer = (
+        "" if change[side]["share"] is None else _percent(change[side]["share"])
         for side in ("before", "after")
     )
-    return before, after
+    return earlier, newer
 
 
 def _percent(share: float) -> str:

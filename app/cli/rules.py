@@ -14,9 +14,9 @@ import yaml
 from app.cli.client import ServiceClient, segment
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
-from app.cli.following import followed, report, submit
+from app.cli.following import follow, report, submit
 from app.cli.options import Input, Json, Name, TimeRange, Vhost, content_of
-from app.cli.output import as_json, columns, gaps_of, listed, period_of, printable, say, table
+from app.cli.output import as_json, columns, gaps_of, period_of, printable, say, show_list, table
 from model.words import number_of
 
 _LINKS, _PROPOSALS = "/itc_db/links", "/itc_db/proposals"
@@ -26,13 +26,13 @@ _MOST_EXAMPLES = 3
 def show_links(
     client: ServiceClient,
     vhost: Vhost,
-    own: Annotated[bool, typer.Option("--own", help="Only the virtual host's own.")] = False,
+    own_alone: Annotated[bool, typer.Option("--own", help="Only the virtual host's own.")] = False,
     json: Json = False,
 ) -> None:
     """The rules of a virtual host in their order, and from which event on each holds."""
-    found = client.get(_LINKS, vhost=vhost)
-    found = [each for each in found if not own or each["origin"] == "own"]
-    listed(found, json, _RULES)
+    rows = client.get(_LINKS, vhost=vhost)
+    rows = [row for row in rows if not own_alone or row["origin"] == "own"]
+    show_list(rows, json, _RULES)
 
 
 def add_link(client: ServiceClient, vhost: Vhost, file: Input) -> None:
@@ -41,8 +41,8 @@ def add_link(client: ServiceClient, vhost: Vhost, file: Input) -> None:
     if not isinstance(rule, Mapping) or not isinstance(rule.get("name"), str):
         raise CommandError(Exit.usage, f"{file}: one rule is expected, an object with a name")
     path = f"{_LINKS}/{segment(vhost)}/{segment(rule['name'])}"
-    done = "added" if client.send("PUT", path, json=rule).status_code == 201 else "replaced"
-    say(f"{printable(vhost)}: rule {printable(rule['name'])} {done}")
+    outcome = "added" if client.send("PUT", path, json=rule).status_code == 201 else "replaced"
+    say(f"{printable(vhost)}: rule {printable(rule['name'])} {outcome}")
 
 
 def remove_link(client: ServiceClient, vhost: Vhost, name: Name) -> None:
@@ -62,23 +62,23 @@ links = family(
 
 def hidden(client: ServiceClient, vhost: Vhost, json: Json = False) -> None:
     """Ways by which causes came to messages, and not through the broker: outboxes, HTTP calls."""
-    found = client.get("/itc_db/hidden", vhost=vhost)
-    found["items"] = found.pop("ways")
-    listed(found, json, columns("RULE, FROM: from.name, TO: to.name, LINKS, LAST: last_at"))
+    answer = client.get("/itc_db/hidden", vhost=vhost)
+    answer["items"] = answer.pop("ways")
+    show_list(answer, json, columns("RULE, FROM: from.name, TO: to.name, LINKS, LAST: last_at"))
 
 
 def _read(file: str) -> Any:
     try:
-        read = _plain(content_of(file))
+        read = _parse(content_of(file))
         # What cannot be sent: NaN, dates, halves of characters.
         json_.dumps(read, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
-        why = " ".join(str(error).split())  # YAML's has lines
-        raise CommandError(Exit.usage, f"{file}: expected YAML or JSON: {why}") from error
+        reason = " ".join(str(error).split())  # YAML's has lines
+        raise CommandError(Exit.usage, f"{file}: expected YAML or JSON: {reason}") from error
     return read
 
 
-def _plain(text: str | bytes) -> Any:
+def _parse(text: str | bytes) -> Any:
     with contextlib.suppress(ValueError):  # YAML has no tabs between values, and reads 1e3 as text
         return json_.loads(text)
     load: Any = yaml.safe_load
@@ -88,9 +88,9 @@ def _plain(text: str | bytes) -> Any:
 _REMARKS = {"holds": "", "set": "holds soon", "removed": "removed; holds a moment longer"}
 _RULES = columns(
     "RULE: name, KIND: rule.kind, ORIGIN, FROM: from_event_id or -, CHILD, PARENT, REMARK",
-    CHILD=lambda each: " + ".join(each["rule"]["child"]),
-    PARENT=lambda each: " + ".join(each["rule"].get("parent", ())),
-    REMARK=lambda each: _REMARKS.get(each["state"], each["state"]),
+    CHILD=lambda row: " + ".join(row["rule"]["child"]),
+    PARENT=lambda row: " + ".join(row["rule"].get("parent", ())),
+    REMARK=lambda row: _REMARKS.get(row["state"], row["state"]),
 )
 
 
@@ -122,58 +122,68 @@ def correlate(
         return _adopt(client, vhost, adopt, past=past)
     if past:
         raise CommandError(Exit.usage, "--past goes with --adopt")
-    found = report(client, "/itc_db/correlations", vhost=vhost, **asdict(period))
-    return as_json(found) if json else _show_keys(found)
+    answer = report(client, "/itc_db/correlations", vhost=vhost, **asdict(period))
+    return as_json(answer) if json else _show_keys(answer)
 
 
-def _show_keys(found: dict[str, Any]) -> None:
-    part = "" if found["looked_at_all"] else f" of {found['events']}"
+def _show_keys(answer: dict[str, Any]) -> None:
+    part = "" if answer["looked_at_all"] else f" of {answer['events']}"
     say(
-        f"{period_of(found)}: {found['looked_at']}{part} events, {found['reactions']} publishes"
-        f" that may have a cause, {gaps_of(found)}"
+        f"{period_of(answer)}: {answer['looked_at']}{part} events, {answer['reactions']} publishes"
+        f" that may have a cause, {gaps_of(answer)}"
     )
-    for doubt in found["doubts"]:
+    for doubt in answer["doubts"]:
         say(f"UNSOUND: {printable(doubt)}")
-    table(_PROPOSAL, map(_proposal, found["proposals"]))
-    if not found["proposals"]:
+    table(_PROPOSAL, map(_proposal, answer["proposals"]))
+    if not answer["proposals"]:
         say("No field ties messages together.")
-    for line in _others(found):
+    for line in _other_findings(answer):
         say(printable(line))
 
 
-def _proposal(one: dict[str, Any]) -> tuple[object, ...]:
-    child = " + ".join(dict.fromkeys(_places(one, "child")))
-    shares = (_part(one["support"]), f"{one['ambiguity']:.2f}", _part(one["chance"]))
-    where = ("", child) if one["kind"] == "conversation" else (one["parent"], one["child"])
-    return (one["number"], one["kind"], *where, *shares, _part(one["agreement"]))
+def _proposal(proposal: dict[str, Any]) -> tuple[object, ...]:
+    child = " + ".join(dict.fromkeys(_places(proposal, "child")))
+    shares = (_part(proposal["support"]), f"{proposal['ambiguity']:.2f}", _part(proposal["chance"]))
+    fields = (
+        ("", child)
+        if proposal["kind"] == "conversation"
+        else (proposal["parent"], proposal["child"])
+    )
+    return (proposal["number"], proposal["kind"], *fields, *shares, _part(proposal["agreement"]))
 
 
-def _places(one: dict[str, Any], side: str) -> Iterator[str]:
-    for rule in one["rules"]:
-        places = rule[side]
-        yield from [places] if isinstance(places, str) else places
+def _places(proposal: dict[str, Any], side: str) -> Iterator[str]:
+    for rule in proposal["rules"]:
+        fields = rule[side]
+        yield from [fields] if isinstance(fields, str) else fields
 
 
 def _part(share: float | None) -> str:
     return "?" if share is None else f"{100 * share:.1f} %"
 
 
-def _others(found: dict[str, Any]) -> Iterator[str]:
-    for one in found["programs"]:
-        who = f"{one['receiver']['name']} and {one['publisher']['name']}"
-        yield f"One program: {who}: {one['advice']} (--participant {one['policy']})"
-    for one in found.get("in_hand", ()):
-        who, share = one["participant"]["name"], _part(one["agreement"])
-        said = f"at {one['publishes']:,} publishes, their cause in {share} of {one['linked']:,}"
-        yield f"One message in hand: {who}: {said}"
-    for why, count in found["left_out"].items():
-        yield f"Left out: {why}: {count}"
+def _other_findings(answer: dict[str, Any]) -> Iterator[str]:
+    for pair in answer["programs"]:
+        names = f"{pair['receiver']['name']} and {pair['publisher']['name']}"
+        yield f"One program: {names}: {pair['advice']} (--participant {pair['policy']})"
+    for message in answer.get("in_hand", ()):
+        name, share = message["participant"]["name"], _part(message["agreement"])
+        counts = (
+            f"at {message['publishes']:,} publishes; the cause in {share} of {message['linked']:,}"
+        )
+        yield f"One message in hand: {name}: {counts}"
+    for reason, count in answer["left_out"].items():
+        yield f"Left out: {reason}: {count}"
 
 
 def _adopt(client: ServiceClient, vhost: str, number: int, *, past: bool) -> None:
     reports = client.get("/itc_db/reports")
-    mine = (each for each in reports if (each["report"], each["vhost"]) == ("correlations", vhost))
-    newest = next(mine, None)
+    of_vhost = (
+        report
+        for report in reports
+        if (report["report"], report["vhost"]) == ("correlations", vhost)
+    )
+    newest = next(of_vhost, None)
     if newest is None:
         raise CommandError(Exit.not_found, f"no report: run rabbitmq-itc correlate {vhost} first")
     proposals = client.get(f"/itc_db/reports/{newest['id']}")["proposals"]
@@ -191,7 +201,7 @@ def _adopt(client: ServiceClient, vhost: str, number: int, *, past: bool) -> Non
 
 def read_past(client: ServiceClient, vhost: str) -> None:
     """Have what is stored be read by the rules that hold now."""
-    summary = followed(client, submit(client, "/itc_db/restamp", {"links": True}, vhost=vhost))
+    summary = follow(client, submit(client, "/itc_db/restamp", {"links": True}, vhost=vhost))
     say(
         f"{printable(vhost)}: {number_of(summary['events'], 'event')} restamped, "
         f"{number_of(summary['edges'], 'link')}"
@@ -200,26 +210,27 @@ def read_past(client: ServiceClient, vhost: str) -> None:
 
 def show_proposals(client: ServiceClient, vhost: Vhost, json: Json = False) -> None:
     """Show what would tie messages together and is not adopted, the best first."""
-    found = client.get(_PROPOSALS, vhost=vhost)
-    if json or found["looked_at"] is None:
-        return as_json(found) if json else say(f"{printable(vhost)}: nothing was looked for yet")
-    known = "?" if found["coverage"] is None else f"{100 * found['coverage']:.4g} %"
-    say(f"{printable(vhost)}: looked at {found['looked_at']}; {known} of causes are known")
-    for one in found["items"]:
-        for line in _lines(one):
+    answer = client.get(_PROPOSALS, vhost=vhost)
+    if json or answer["looked_at"] is None:
+        return as_json(answer) if json else say(f"{printable(vhost)}: nothing was looked for yet")
+    coverage = "?" if answer["coverage"] is None else f"{100 * answer['coverage']:.4g} %"
+    say(f"{printable(vhost)}: looked at {answer['looked_at']}; {coverage} of causes are known")
+    for proposal in answer["items"]:
+        for line in _lines(proposal):
             say(printable(line))
-    if not found["items"]:
+    if not answer["items"]:
         say("Nothing waits to be adopted.")
     return None
 
 
-def _lines(one: dict[str, Any]) -> Iterator[str]:
-    yield f"{one['id']}  {one['says']}: joins {one['joins']:,} of {one['of']:,} publishes"
-    yield f"  {one['certainty']}"
-    if one["alone"] is not None:
-        yield f"  only in messages of user {one['alone']}: adopt it with --of"
-    for each in one["examples"][:_MOST_EXAMPLES]:
-        yield f"  event {each['publish']} because of {each['delivery']}: {each['value']}"
+def _lines(proposal: dict[str, Any]) -> Iterator[str]:
+    counts = f"{proposal['joins']:,} of {proposal['of']:,} publishes"
+    yield f"{proposal['id']}  {proposal['says']}: joins {counts}"
+    yield f"  {proposal['certainty']}"
+    if proposal["alone"] is not None:
+        yield f"  only in messages of user {proposal['alone']}: adopt it with --of"
+    for example in proposal["examples"][:_MOST_EXAMPLES]:
+        yield f"  event {example['publish']} because of {example['delivery']}: {example['value']}"
 
 
 def adopt_proposal(
@@ -232,10 +243,15 @@ def adopt_proposal(
     ] = None,
 ) -> None:
     """Make a proposal's rules the virtual host's own; links remove takes one back."""
-    found = client.get(_PROPOSALS, vhost=vhost)["items"]
-    asked = {"vhost": vhost} | ({} if of_user is None else {"of_user": of_user})
-    client.send("POST", f"{_PROPOSALS}/{segment(proposal)}/adopt", params=asked)
-    for rule in (rule for each in found if each["id"] == proposal for rule in each["rules"]):
+    proposals = client.get(_PROPOSALS, vhost=vhost)["items"]
+    parameters = {"vhost": vhost} | ({} if of_user is None else {"of_user": of_user})
+    client.send("POST", f"{_PROPOSALS}/{segment(proposal)}/adopt", params=parameters)
+    for rule in (
+        rule
+        for candidate in proposals
+        if candidate["id"] == proposal
+        for rule in candidate["rules"]
+    ):
         say(f"{printable(vhost)}: rule {printable(rule['name'])} adopted")
     if past:
         read_past(client, vhost)

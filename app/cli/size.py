@@ -18,7 +18,7 @@ from app.cli.output import as_json, printable, say
 DAY_SECONDS = 86_400
 LOOK_SECONDS = 1.0
 # By so many events a database grows visibly: it does so by whole pages.
-ENOUGH = 1_000
+GROWTH_EVENTS = 1_000
 
 
 class ServiceSample(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class ServiceSample(msgspec.Struct, frozen=True):
     ``events`` are those of the trace, ``all_events`` of all traces in the database.
     """
 
-    at: float
+    moment: float
     events: int
     all_events: int
     store: int
@@ -47,16 +47,16 @@ def size(
 
     A day has busy hours and quiet ones: look in a busy one, or for longer.
     """
-    looks = [_look(client, vhost)]
-    until = looks[0].at + seconds
-    while (left := until - time.monotonic()) > 0:
-        time.sleep(min(left, LOOK_SECONDS))
-        looks.append(_look(client, vhost))
-    found = reckoned(vhost, looks)
-    as_json(found) if json else _show(found)
+    samples = [_look(client, vhost)]
+    deadline = samples[0].moment + seconds
+    while (remaining := deadline - time.monotonic()) > 0:
+        time.sleep(min(remaining, LOOK_SECONDS))
+        samples.append(_look(client, vhost))
+    estimate_of_day = estimate_day(vhost, samples)
+    as_json(estimate_of_day) if json else _show(estimate_of_day)
 
 
-def reckoned(vhost: str, looks: list[ServiceSample]) -> dict[str, Any]:
+def estimate_day(vhost: str, samples: list[ServiceSample]) -> dict[str, Any]:
     """The traffic of some seconds, and what a day of the same would come to.
 
     ``rate`` is in events/s, between ``rate_least`` and ``rate_most`` from look to look;
@@ -65,19 +65,20 @@ def reckoned(vhost: str, looks: list[ServiceSample]) -> dict[str, Any]:
     the service in that time, of all that it did, ``memory`` what it has now (bytes). Raises
     `CommandError` where nothing was stored.
     """
-    first, last = looks[0], looks[-1]
-    seconds, events = last.at - first.at, last.events - first.events
+    first, last = samples[0], samples[-1]
+    seconds, events = last.moment - first.moment, last.events - first.events
     if events <= 0:
         raise CommandError(
             Exit.failure,
             f"{vhost}: no event was stored in {seconds:.0f} s: look again when there is traffic",
         )
     rates = [
-        (then.events - now.events) / (then.at - now.at) for now, then in itertools.pairwise(looks)
+        (newer.events - earlier.events) / (newer.moment - earlier.moment)
+        for earlier, newer in itertools.pairwise(samples)
     ]
-    grown, more = last.store - first.store, last.all_events - first.all_events
-    is_growth = more >= ENOUGH and grown > 0
-    bytes_an_event = grown / more if is_growth else last.store / last.all_events
+    growth, new_events = last.store - first.store, last.all_events - first.all_events
+    is_growth = new_events >= GROWTH_EVENTS and growth > 0
+    bytes_an_event = growth / new_events if is_growth else last.store / last.all_events
     a_day = events / seconds * DAY_SECONDS
     return {
         "vhost": vhost,
@@ -106,7 +107,7 @@ def _look(client: ServiceClient, vhost: str) -> ServiceSample:
         for sample in family.samples:
             values[sample.name] = values.get(sample.name, 0.0) + sample.value
     return ServiceSample(
-        at=time.monotonic(),
+        moment=time.monotonic(),
         events=trace["events"],
         all_events=round(values["itc_events_stored"]),
         store=round(values["itc_store_bytes"]),
@@ -115,20 +116,21 @@ def _look(client: ServiceClient, vhost: str) -> ServiceSample:
     )
 
 
-def _show(found: dict[str, Any]) -> None:
-    whose = "those of this time" if found["is_growth"] else "all that is stored, tables included"
+def _show(estimate: dict[str, Any]) -> None:
+    basis = "those of this time" if estimate["is_growth"] else "all that is stored, tables included"
     say(
-        f"{printable(found['vhost'])}: {found['events']:,} events in {found['seconds']:.0f} s, "
-        f"{found['rate']:,.1f} a second ({found['rate_least']:,.0f} to {found['rate_most']:,.0f})"
+        f"{printable(estimate['vhost'])}: {estimate['events']:,} events in "
+        f"{estimate['seconds']:.0f} s, {estimate['rate']:,.1f} a second "
+        f"({estimate['rate_least']:,.0f} to {estimate['rate_most']:,.0f})"
     )
     say(
-        f"a day of it: {found['events_a_day']:,} events, {_bytes(found['bytes_a_day'])}, at "
-        f"{found['bytes_an_event']:,.0f} bytes an event (by {whose})"
+        f"a day of it: {estimate['events_a_day']:,} events, {_bytes(estimate['bytes_a_day'])}, at "
+        f"{estimate['bytes_an_event']:,.0f} bytes an event (by {basis})"
     )
-    say(f"the database now: {_bytes(found['store'])}")
+    say(f"the database now: {_bytes(estimate['store'])}")
     say(
-        f"the service: {found['cores']:.2f} of a processor for all that it did, "
-        f"{_bytes(found['memory'])} of memory"
+        f"the service: {estimate['cores']:.2f} of a processor for all that it did, "
+        f"{_bytes(estimate['memory'])} of memory"
     )
 
 

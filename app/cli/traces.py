@@ -11,7 +11,7 @@ from app.cli.client import ServiceClient, trace_path
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
 from app.cli.options import ActingRules, Json, Vhost
-from app.cli.output import columns, listed, printable, say
+from app.cli.output import columns, printable, say, show_list
 
 START_SECONDS = 20.0
 LOOK_SECONDS = 0.2
@@ -54,27 +54,27 @@ def start(
 
     Exits with 6 if it waits: it will run once that is over, and captures nothing until then.
     """
-    taken: dict[str, Any] = {"bodies": bodies, "exchanges": exchange or None}
-    taken |= {"queues": queue or None, "later": later or None}
-    wish = rules.wish() | {name: each for name, each in taken.items() if each is not None}
+    selection: dict[str, Any] = {"bodies": bodies, "exchanges": exchange or None}
+    selection |= {"queues": queue or None, "later": later or None}
+    wish = rules.wish() | {name: value for name, value in selection.items() if value is not None}
     answer = client.send("PUT", trace_path(vhost), json=wish or None)
-    begun = "started" if answer.status_code == 201 else "runs already"
-    one = _settled(client, vhost)
-    state = one["state"]
+    verb = "started" if answer.status_code == 201 else "runs already"
+    status = _wait_for_start(client, vhost)
+    state = status["state"]
     if state == "failed":
-        raise CommandError(Exit.failure, f"{vhost}: {begun}, and failed: {one['last_error']}")
+        raise CommandError(Exit.failure, f"{vhost}: {verb}, and failed: {status['last_error']}")
     if state == "waiting":
-        raise CommandError(Exit.unavailable, f"{vhost}: {begun}, and waits: {one['waiting_for']}")
-    say(f"{printable(vhost)}: {begun}, {state}")
+        raise CommandError(Exit.unavailable, f"{vhost}: {verb}, and waits: {status['waiting_for']}")
+    say(f"{printable(vhost)}: {verb}, {state}")
 
 
-def _settled(client: ServiceClient, vhost: str) -> dict[str, Any]:
+def _wait_for_start(client: ServiceClient, vhost: str) -> dict[str, Any]:
     """A trace once it is no longer starting, or when that has taken long."""
-    until = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + START_SECONDS
     while True:
-        one: dict[str, Any] = client.get(trace_path(vhost))
-        if one["state"] != "starting" or time.monotonic() > until:
-            return one
+        status: dict[str, Any] = client.get(trace_path(vhost))
+        if status["state"] != "starting" or time.monotonic() > deadline:
+            return status
         time.sleep(LOOK_SECONDS)
 
 
@@ -92,9 +92,9 @@ def reset(client: ServiceClient, vhost: Vhost) -> None:
 
 def traces(client: ServiceClient, json: Json = False) -> None:
     """Every trace with its state. Exits with 1 if one has failed."""
-    found = client.get("/itc_db/traces")
-    listed(found, json, _LISTED)
-    if any(one["state"] == "failed" for one in found):
+    statuses = client.get("/itc_db/traces")
+    show_list(statuses, json, _LISTED)
+    if any(status["state"] == "failed" for status in statuses):
         raise typer.Exit(Exit.failure)
 
 
@@ -108,16 +108,16 @@ trace = family(
 )
 
 
-def _remark(one: dict[str, Any]) -> str:
-    if one["state"] == "failed":
-        return "; ".join(filter(None, (one["last_error"], one["waiting_for"])))
-    doubtful = "" if one["sound"] else "not sound: see rabbitmq-itc doctor"
-    return str(one["waiting_for"] or next(iter(one["remarks"]), doubtful))
+def _remark(status: dict[str, Any]) -> str:
+    if status["state"] == "failed":
+        return "; ".join(filter(None, (status["last_error"], status["waiting_for"])))
+    doubtful = "" if status["sound"] else "not sound: see rabbitmq-itc doctor"
+    return str(status["waiting_for"] or next(iter(status["remarks"]), doubtful))
 
 
-def _missing(one: dict[str, Any]) -> str:
+def _audit_cell(status: dict[str, Any]) -> str:
     """The number that the audit found missing, or suspects; a dash while nobody knows."""
-    audit = one["audit"]
+    audit = status["audit"]
     if audit and audit["suspected"]:
         return f"{audit['missing']} ({audit['suspected']}?)"
     if audit is None or None in (audit["publishes"]["counted"], audit["deliveries"]["counted"]):
@@ -128,7 +128,7 @@ def _missing(one: dict[str, Any]) -> str:
 _LISTED = columns(
     "VHOST, STATE, SERVICE: holder, EVENTS, RATE/S: rate .1f, LAG: lag or ?, "
     "UNMATCHED: counters.unmatched, MISSING, GAPS, REMARK",
-    MISSING=_missing,
-    GAPS=lambda one: sum(gap["quarantined"] or not gap["declared"] for gap in one["gaps"]),
+    MISSING=_audit_cell,
+    GAPS=lambda status: sum(gap["quarantined"] or not gap["declared"] for gap in status["gaps"]),
     REMARK=_remark,
 )

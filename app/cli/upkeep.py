@@ -9,9 +9,9 @@ import typer
 from app.cli.client import ServiceClient
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
-from app.cli.following import finished
+from app.cli.following import run_job
 from app.cli.options import ActingRules, Json, Vhost, Wait
-from app.cli.output import as_json, columns, listed, printable, say
+from app.cli.output import as_json, columns, printable, say, show_list
 from model.words import number_of
 
 _MOST_JOBS = 1_000
@@ -21,9 +21,9 @@ JobId = Annotated[int, typer.Argument(min=1, help="The job's number.")]
 
 def list_jobs(client: ServiceClient, json: Json = False) -> None:
     """The jobs that are kept, newest first."""
-    found = client.get("/itc_db/jobs", limit=_MOST_JOBS)
-    said = "ID, KIND, STATE, PERCENT, STAGE, VHOST, CREATED_AT, ERROR"
-    listed(found, json, columns(said), limit=_MOST_JOBS)
+    rows = client.get("/itc_db/jobs", limit=_MOST_JOBS)
+    headings = "ID, KIND, STATE, PERCENT, STAGE, VHOST, CREATED_AT, ERROR"
+    show_list(rows, json, columns(headings), limit=_MOST_JOBS)
 
 
 def show(client: ServiceClient, number: JobId) -> None:
@@ -59,7 +59,7 @@ def restamp(
     unless the messages are read again.
     """
     wish = rules.wish() | ({"links": True} if links else {})
-    summary = finished(client, "/itc_db/restamp", wait, json, wish or None, vhost=vhost)
+    summary = run_job(client, "/itc_db/restamp", wait, json, wish or None, vhost=vhost)
     if json:
         return as_json(summary)
     assumed = f", {summary['assumed']} of them assumed" if summary["assumed"] else ""
@@ -95,8 +95,8 @@ def archive(
     """
     if (keep_days is None) == (before is None):
         raise CommandError(Exit.usage, "say what to archive: with either --keep-days or --before")
-    asked: dict[str, Any] = {"vhost": vhost, "keep_days": keep_days, "before": before}
-    summary = finished(client, "/itc_db/archive", wait, json, **asked)
+    parameters: dict[str, Any] = {"vhost": vhost, "keep_days": keep_days, "before": before}
+    summary = run_job(client, "/itc_db/archive", wait, json, **parameters)
     if json:
         return as_json(summary)
     files, size = number_of(summary["files"], "file"), number_of(summary["bytes"], "byte")
@@ -124,13 +124,13 @@ def prune(
     json: Json = False,
 ) -> None:
     """Remove the oldest events of a virtual host; without options, as its own retention would."""
-    asked = {"vhost": vhost, "archived": archived, "dry_run": dry_run}
-    kept = {"keep_events": keep_events, "keep_days": keep_days}
-    asked |= {name: value for name, value in kept.items() if value is not None}
-    answer = client.send("DELETE", "/itc_db", params=asked).json()
+    parameters = {"vhost": vhost, "archived": archived, "dry_run": dry_run}
+    bounds = {"keep_events": keep_events, "keep_days": keep_days}
+    parameters |= {name: value for name, value in bounds.items() if value is not None}
+    answer = client.send("DELETE", "/itc_db", params=parameters).json()
     if json:
         as_json(answer)
     else:
         verb = "would go" if dry_run else "went"
-        events, their = answer["events"], answer["participants"]
-        say(f"{number_of(events, 'event')} {verb}, {number_of(their, 'participant')} with them")
+        participants = number_of(answer["participants"], "participant")
+        say(f"{number_of(answer['events'], 'event')} {verb}, {participants} with them")

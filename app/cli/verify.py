@@ -17,17 +17,24 @@ from app.cli.client import ServiceClient, segment
 from app.cli.events import SHOWN_COLUMNS
 from app.cli.exits import CommandError, Exit
 from app.cli.files import download
-from app.cli.following import followed, submit
-from app.cli.options import Json, Listed, Output, Requirements, say_caveats
+from app.cli.following import follow, submit
+from app.cli.options import Json, Output, PageLimit, Requirements, say_caveats
 from app.cli.output import as_json, complain, printable, say, table
-from app.cli.verifying import VERDICTS, faults, parsed, public_key, sentence_of, signature_faults
+from app.cli.verifying import (
+    VERDICTS,
+    faults,
+    parse_json,
+    public_key,
+    sentence_of,
+    signature_faults,
+)
 from app.extras import check_spark
 from model.answers import Verdict
 from model.evidence import COLUMNS, SIGNATURE
 from model.exports import MANIFEST, manifest_of
 from model.words import Until, number_of
 
-_SHOWN = 20
+_FAULTS = 20
 _PIECE = 1 << 20
 _MOST_MANIFEST = 1 << 26
 _LONGEST_LINE = 1 << 26
@@ -37,7 +44,7 @@ Key = Annotated[
     str | None, typer.Option(help="The public key that it must be signed with: a file, or base64.")
 ]
 Events = Annotated[list[int], typer.Argument(metavar="EVENT…", min=1, help="Events' ids.")]
-Chosen = Annotated[
+VerdictOption = Annotated[
     Verdict | None,
     typer.Option("--verdict", help="List these: caused, may_have, cannot_have, unknown."),
 ]
@@ -47,8 +54,8 @@ def touched(
     client: ServiceClient,
     requirements: Requirements,
     events: Events,
-    verdict: Chosen = None,
-    limit: Listed = 100,
+    verdict: VerdictOption = None,
+    limit: PageLimit = 100,
     to: Annotated[
         int | None, typer.Option(min=1, help="Only of what came up to this event.")
     ] = None,
@@ -63,19 +70,19 @@ def touched(
     With -o (.jsonl or .parquet) all that came since one, with the evidence, and its manifest.
     """
     if output is not None:
-        answer = _written(client, events, output)
+        answer = _write_touched(client, events, output)
     else:
-        asked: dict[str, Any] = {"verdict": verdict and verdict.value, "limit": limit}
+        parameters: dict[str, Any] = {"verdict": verdict and verdict.value, "limit": limit}
         ids = ",".join(map(str, events))
         payload = None if json else "none"
-        asked |= {"to": to, "until": until.value}
-        answer = client.get("/itc_db/touched", events=ids, payload=payload, **asked)
+        parameters |= {"to": to, "until": until.value}
+        answer = client.get("/itc_db/touched", events=ids, payload=payload, **parameters)
     if json:
         as_json(answer)
     else:
         say(printable(answer["sentence"]))
         _show_services(answer.get("services", ()))
-        if queues := [each["name"] for each in answer.get("queues", ())]:
+        if queues := [queue["name"] for queue in answer.get("queues", ())]:
             say(printable(f"caused, {number_of(len(queues), 'queue')}: {', '.join(queues)}"))
         if answer.get("items"):
             table(SHOWN_COLUMNS, answer["items"])
@@ -87,17 +94,17 @@ def touched(
 
 def _show_services(services: Sequence[dict[str, Any]]) -> None:
     """The services by what is known of them, what was touched first."""
-    for verdict, those in groupby(services, key=itemgetter("verdict")):
-        names = [each["name"] for each in those]
-        said = number_of(len(names), "service")
-        say(printable(f"{verdict.replace('_', ' ')}, {said}: {', '.join(names)}"))
+    for verdict, group in groupby(services, key=itemgetter("verdict")):
+        names = [service["name"] for service in group]
+        count = number_of(len(names), "service")
+        say(printable(f"{verdict.replace('_', ' ')}, {count}: {', '.join(names)}"))
 
 
-def _written(client: ServiceClient, events: list[int], output: Path) -> dict[str, Any]:
+def _write_touched(client: ServiceClient, events: list[int], output: Path) -> dict[str, Any]:
     if len(events) != 1:
         raise CommandError(Exit.usage, "-o writes what one event touched: name one")
     path = f"/itc_db/touched/{events[0]}/{segment(output.name)}"
-    summary = followed(client, submit(client, path))
+    summary = follow(client, submit(client, path))
     download(client, f"{path}{MANIFEST}", manifest_of(output))
     download(client, path, output)
     return summary
@@ -109,24 +116,24 @@ def verify(file: File, key: Key = None, json: Json = False) -> None:
     From the stamps in it alone, without a service. Exits with 0 if nothing is wrong, otherwise
     with 1, and says what is wrong with which line. What it says of the file it has counted itself.
     """
-    trusted = _trusted(key)
+    trusted = _trusted_key(key)
     manifest = _manifest(manifest_of(file))
     unsigned = [*signature_faults(manifest, trusted)]
-    with _opened(file) as content:
-        found = [*_of_file(file, content, manifest), *unsigned]
+    with _open(file) as content:
+        errors = [*_of_file(file, content, manifest), *unsigned]
         content.seek(0)
-        found += islice(faults(manifest, _rows(file, content)), 1_000)
+        errors += islice(faults(manifest, _rows(file, content)), 1_000)
     is_signed = SIGNATURE in manifest and not unsigned
     if json:
-        sentence = None if found else _sentence(manifest)
-        as_json({"file": str(file), "faults": found, "signed": is_signed, "sentence": sentence})
+        sentence = None if errors else _sentence(manifest)
+        as_json({"file": str(file), "faults": errors, "signed": is_signed, "sentence": sentence})
     else:
-        _say(file, manifest, found, trusted)
-    if found:
+        _say(file, manifest, errors, trusted)
+    if errors:
         raise typer.Exit(Exit.failure)
 
 
-def _trusted(key: str | None) -> bytes | None:
+def _trusted_key(key: str | None) -> bytes | None:
     if key is None:
         return None
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -139,13 +146,13 @@ def _trusted(key: str | None) -> bytes | None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _open(path: Path) -> Iterator[BinaryIO]:
     """A file itself: what a link leads to may be exchanged, and a pipe is read but once."""
     try:
         mode = path.lstat().st_mode
         if not stat.S_ISREG(mode):
-            what = "a symbolic link" if stat.S_ISLNK(mode) else "something else"
-            raise CommandError(Exit.failure, f"{path}: {what}, and not the file itself")
+            kind = "a symbolic link" if stat.S_ISLNK(mode) else "something else"
+            raise CommandError(Exit.failure, f"{path}: {kind}, and not the file itself")
         with path.open("rb") as file:
             yield file
     except OSError as error:
@@ -153,12 +160,12 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    with _opened(path) as file:
+    with _open(path) as file:
         content = file.read(_MOST_MANIFEST + 1)
     if len(content) > _MOST_MANIFEST:
         raise CommandError(Exit.failure, f"{path}: no manifest: more than {_MOST_MANIFEST} bytes")
     try:
-        manifest = parsed(content)
+        manifest = parse_json(content)
     except ValueError as error:
         raise CommandError(Exit.failure, f"{path}: no manifest: {error}") from error
     if not isinstance(manifest, dict):
@@ -175,9 +182,9 @@ def _of_file(file: Path, content: BinaryIO, manifest: dict[str, Any]) -> Iterato
         yield f"the file has {size} bytes, and the manifest says {manifest.get('bytes')}"
     if digest.hexdigest() != manifest.get("sha256"):
         yield "the file is not the one that the manifest is of: its SHA-256 differs"
-    named = manifest.get("file")
-    if named != file.name:
-        yield f"the manifest is of a file that is called {named!r}, and not {file.name!r}"
+    name = manifest.get("file")
+    if name != file.name:
+        yield f"the manifest is of a file that is called {name!r}, and not {file.name!r}"
     if file.suffix != f".{manifest.get('format')}":
         yield f"the manifest is of a file in the format {manifest.get('format')!r}"
 
@@ -188,7 +195,7 @@ def _rows(file: Path, content: BinaryIO) -> Iterator[Any]:
         return
     while line := content.readline(_LONGEST_LINE):
         try:
-            yield parsed(line) if line.endswith(b"\n") else ValueError("it has no end")
+            yield parse_json(line) if line.endswith(b"\n") else ValueError("it has no end")
         except ValueError as error:
             yield error  # is said of the line
 
@@ -199,12 +206,12 @@ def _parquet_rows(content: BinaryIO) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(content) as opened:
-            columns = [(each.name, str(each.type)) for each in opened.schema_arrow]
+        with pq.ParquetFile(content) as table:
+            columns = [(column.name, str(column.type)) for column in table.schema_arrow]
             if columns != [*COLUMNS.items()]:
                 yield ValueError("its columns are not those of such a file")
                 return
-            for batch in opened.iter_batches(4_096):
+            for batch in table.iter_batches(4_096):
                 yield from batch.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
         yield ValueError(str(error))
@@ -215,12 +222,12 @@ def _sentence(manifest: dict[str, Any]) -> str:
     return sentence_of(counts, complete=manifest["complete"], sound=manifest["sound"])
 
 
-def _say(file: Path, manifest: dict[str, Any], found: list[str], trusted: bytes | None) -> None:
-    for fault in found[:_SHOWN]:
+def _say(file: Path, manifest: dict[str, Any], errors: list[str], trusted: bytes | None) -> None:
+    for fault in errors[:_FAULTS]:
         say(f"WRONG {printable(fault)}")
-    if len(found) > _SHOWN:
-        say(f"WRONG and {len(found) - _SHOWN} more")
-    if found:
+    if len(errors) > _FAULTS:
+        say(f"WRONG and {len(errors) - _FAULTS} more")
+    if errors:
         return
     events = number_of(manifest["events"], "event")
     say(printable(f"{file}: {events}, each verdict follows from its stamps"))

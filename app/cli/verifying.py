@@ -28,7 +28,7 @@ VERDICTS = tuple(map(str, Verdict))
 # What leads to a later event: messages, links of these kinds, and what the broker did.
 _KINDS = {kind.name for kind in LINKED}
 _UNNAMED = {"message", *(kind.name for kind in BY_BROKER)}
-_TYPES = {each.name for each in EventType}
+_TYPES = {event_type.name for event_type in EventType}
 _NUMBERS = ("event", "as_of", "events", *VERDICTS, "quiet", "bytes")
 _KINDS_OF_FIELDS = {
     **dict.fromkeys(_NUMBERS, Annotated[int, msgspec.Meta(ge=0)]),
@@ -40,7 +40,7 @@ _KINDS_OF_FIELDS = {
 _FIELDS = [(name, _KINDS_OF_FIELDS.get(name, Any)) for name in FIELDS]
 _FORM = msgspec.defstruct("ManifestForm", _FIELDS, forbid_unknown_fields=True)
 _SIGNATURE = ("algorithm", "key", "value")
-_BROKEN = (
+_READ_ERRORS = (
     *(LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError),
     *(ClockError, msgspec.ValidationError),
 )
@@ -56,12 +56,12 @@ class RowPlace(NamedTuple):
     height: int
     stamp: Stamp
 
-    def is_at_or_before(self, other: RowPlace) -> bool:
+    def is_at_or_before(self, event: RowPlace) -> bool:
         """Tell whether the other event is this one or happened after it."""
-        return other.stamp.height_at(self.interval) >= self.height
+        return event.stamp.height_at(self.interval) >= self.height
 
 
-def parsed(content: bytes) -> Any:
+def parse_json(content: bytes) -> Any:
     """JSON that all readers read alike; raises `ValueError` for any other.
 
     Fields that stand there twice, numbers beyond 64 bits, NaN, deep nesting, and what is not UTF-8
@@ -73,18 +73,18 @@ def parsed(content: bytes) -> Any:
             object_pairs_hook=_object,
             parse_int=_whole,
             parse_float=_fraction,
-            parse_constant=_refused,
+            parse_constant=_refuse,
         )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    table = dict(pairs)
+    if len(table) < len(pairs):
         (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"the field {name!r} stands there twice")
-    return found
+    return table
 
 
 def _whole(digits: str) -> int:
@@ -103,7 +103,7 @@ def _fraction(digits: str) -> float:
     return value
 
 
-def _refused(word: str) -> None:
+def _refuse(word: str) -> None:
     raise ValueError(f"{word} is no JSON")
 
 
@@ -131,22 +131,22 @@ def faults(manifest: Json, rows: Iterable[Json | ValueError]) -> Iterator[str]:
     try:
         check = _Check(manifest)
         yield from check.of_manifest()
-    except _BROKEN as error:
-        yield f"the manifest cannot be read: {_said(error)}"
+    except _READ_ERRORS as error:
+        yield f"the manifest cannot be read: {_reason(error)}"
         return
     for number, row in enumerate(rows, start=1):
         try:
             if isinstance(row, ValueError):
                 raise row
             yield from (f"line {number}: {fault}" for fault in check.of_row(row))
-        except _BROKEN as error:
-            yield f"line {number}: cannot be read: {_said(error)}"
+        except _READ_ERRORS as error:
+            yield f"line {number}: cannot be read: {_reason(error)}"
     yield from check.of_totals()
 
 
-def _said(error: Exception) -> str:
-    said = isinstance(error, ValueError | msgspec.ValidationError)
-    return str(error) if said else f"{type(error).__name__} {error}"
+def _reason(error: Exception) -> str:
+    is_sentence = isinstance(error, ValueError | msgspec.ValidationError)
+    return str(error) if is_sentence else f"{type(error).__name__} {error}"
 
 
 def place_of(row: Json) -> RowPlace:
@@ -154,7 +154,7 @@ def place_of(row: Json) -> RowPlace:
     clock = row["clock"]
     packed = clock if isinstance(clock, bytes) else _octets(clock)
     numbers = [row[name] for name in ("id", "participant", "seq", "height")]
-    if not all(type(each) is int and each > 0 for each in numbers):
+    if not all(type(number) is int and number > 0 for number in numbers):
         raise ValueError("its numbers are no numbers")
     event_id, participant, seq, height = numbers
     interval = row["interval"]
@@ -183,18 +183,19 @@ class _Check:
         self._seen: Counter[int] = Counter()
         # What was caused, and of these what no clock says, because a link came late.
         self._caused = {self._start.id: self._start}
-        self._beside: set[int] = set()
+        self._without_clock: set[int] = set()
         self._last = {self._start.participant: self._start}
         self._owners = {self._start.interval: self._start.participant}
         self._last_id = self._start.id
 
     def of_manifest(self) -> Iterator[str]:
-        said, start = self._manifest, self._start
-        if said["event"] != start.id:
-            yield f"the manifest is of event {said['event']}, and has the stamp of event {start.id}"
-        if said["complete"] is not (not said["gaps"]):
+        manifest, start = self._manifest, self._start
+        if manifest["event"] != start.id:
+            event = manifest["event"]
+            yield f"the manifest is of event {event}, and has the stamp of event {start.id}"
+        if manifest["complete"] is not (not manifest["gaps"]):
             yield "the manifest says complete, and names gaps, or the reverse"
-        if said["sound"] is not (not said["doubts"]):
+        if manifest["sound"] is not (not manifest["doubts"]):
             yield "the manifest says sound, and names doubts, or the reverse"
         if start.stamp.height_at(start.interval) != start.height:
             yield f"event {start.id}, which is asked about, has another height in its clock"
@@ -210,20 +211,20 @@ class _Check:
             return
         self._counts[verdict] += 1
         yield from self._of_place(place)
-        by = row["by"]
-        if by is not None:
-            yield from self._of_step(place, by)
+        step = row["by"]
+        if step is not None:
+            yield from self._of_step(place, step)
         yield from _of_equals(place, row)
         is_behind = self._is_behind(place, row["doubtful"])
         is_after = self._start.is_at_or_before(place)
         if verdict == "caused":
-            if by is None:
+            if step is None:
                 yield f"event {place.id} is said to be caused, and nothing says by what"
-            elif not is_after and place.id not in self._beside:
+            elif not is_after and place.id not in self._without_clock:
                 yield f"event {place.id} is said to be caused, and its stamp is not after"
             self._caused[place.id] = place
             return
-        if by is not None:
+        if step is not None:
             yield f"event {place.id} has what caused it, and is said to be {verdict}"
         rest = "unknown" if is_behind else self._rest
         expected = "may_have" if is_after else rest
@@ -241,7 +242,7 @@ class _Check:
             self._looked_at += 1
             if self._looked_at == MOST_DOUBTFUL:
                 self._last_doubtful = place.id
-        return any(each.is_at_or_before(place) for each in self._doubtful.values())
+        return any(delivery.is_at_or_before(place) for delivery in self._doubtful.values())
 
     def _of_place(self, place: RowPlace) -> Iterator[str]:
         if place.id <= self._last_id:
@@ -254,35 +255,39 @@ class _Check:
         # As long as any of a participant's events is stored, its interval is nobody else's.
         if self._owners.setdefault(place.interval, place.participant) != place.participant:
             yield f"event {place.id} has the interval of another participant"
-        before = self._last.get(place.participant)
+        previous = self._last.get(place.participant)
         self._last[place.participant] = place
-        if before is not None:
-            if place.interval != before.interval:
+        if previous is not None:
+            if place.interval != previous.interval:
                 yield f"event {place.id} has another interval than its participant"
-            if place.seq != before.seq + 1:
-                missing = f"after number {before.seq} of participant {place.participant}"
-                yield f"event {place.id} is number {place.seq} {missing}: some are missing"
-            if place.height <= before.height or not before.stamp.leq(place.stamp):
-                yield f"event {place.id} is not after event {before.id} of its participant"
+            if place.seq != previous.seq + 1:
+                position = f"after number {previous.seq} of participant {place.participant}"
+                yield f"event {place.id} is number {place.seq} {position}: some are missing"
+            if place.height <= previous.height or not previous.stamp.leq(place.stamp):
+                yield f"event {place.id} is not after event {previous.id} of its participant"
         start = self._start
         if place.stamp.height_at(start.interval) > self._last[start.participant].height:
             yield f"event {place.id} knows more of participant {start.participant} than there was"
 
-    def _of_step(self, place: RowPlace, by: Json) -> Iterator[str]:
-        if by.keys() != BY.keys() or type(by["cause"]) is not int or type(by["late"]) is not bool:
+    def _of_step(self, place: RowPlace, step: Json) -> Iterator[str]:
+        if (
+            step.keys() != BY.keys()
+            or type(step["cause"]) is not int
+            or type(step["late"]) is not bool
+        ):
             raise ValueError("what it has for its cause is no step")
-        cause = self._caused.get(by["cause"])
-        is_unnamed = by["how"] in _UNNAMED and by["rule"] is by["kind"] is None
-        is_link = by["how"] == "link" and type(by["rule"]) is str and by["kind"] in _KINDS
+        cause = self._caused.get(step["cause"])
+        is_unnamed = step["how"] in _UNNAMED and step["rule"] is step["kind"] is None
+        is_link = step["how"] == "link" and type(step["rule"]) is str and step["kind"] in _KINDS
         if not is_unnamed and not is_link:
             yield f"event {place.id} was caused by no message, no link and nothing the broker did"
         if cause is None:
-            yield f"event {place.id} is said to be caused by event {by['cause']}, which was not"
+            yield f"event {place.id} is said to be caused by event {step['cause']}, which was not"
             return
-        if cause.id in self._beside or by["late"]:
-            self._beside.add(place.id)
-        if by["late"]:
-            if by["how"] != "link" or not self._manifest["doubts"]:
+        if cause.id in self._without_clock or step["late"]:
+            self._without_clock.add(place.id)
+        if step["late"]:
+            if step["how"] != "link" or not self._manifest["doubts"]:
                 yield f"event {place.id} has a late link, of which the manifest says nothing"
         elif not cause.is_at_or_before(place):
             yield f"event {place.id} is not after event {cause.id}, which is said to have caused it"
@@ -296,26 +301,26 @@ class _Check:
                     f" {count}"
                 )
         total = sum(self._counts.values())
-        said = self._manifest.get("events")
-        if said != total:
-            yield f"the manifest counts {said} events, and there are {total}"
+        events = self._manifest.get("events")
+        if events != total:
+            yield f"the manifest counts {events} events, and there are {total}"
         as_of = self._manifest["as_of"]
         if self._last_id != as_of:
             yield f"the manifest tells of all up to event {as_of}, the file up to {self._last_id}"
         is_complete, is_sound = not self._manifest["gaps"], not self._manifest["doubts"]
-        ours = sentence_of(self._counts, complete=is_complete, sound=is_sound)
-        if self._manifest["sentence"] != ours:
-            yield f"the manifest's sentence is not what its file tells: {ours}"
+        sentence = sentence_of(self._counts, complete=is_complete, sound=is_sound)
+        if self._manifest["sentence"] != sentence:
+            yield f"the manifest's sentence is not what its file tells: {sentence}"
 
 
 def _of_equals(place: RowPlace, row: Json) -> Iterator[str]:
     """Faults of what a row says of the messages of which it may be a delivery."""
-    candidates, by = row["candidates"], row["by"]
+    candidates, step = row["candidates"], row["by"]
     if candidates is None:
         return
     if type(candidates) is not int or candidates < 2 or row["type"] != EventType.received.name:
         raise ValueError("it is no delivery of one of several equal messages")
-    if by is not None and by["how"] == "message":
+    if step is not None and step["how"] == "message":
         yield (
             f"event {place.id} is said to be caused by a message, and may be any of {candidates}"
             " equal ones"
@@ -342,8 +347,8 @@ def signature_faults(manifest: Json, trusted: bytes | None) -> Iterator[str]:
             raise ValueError(f"the algorithm is {signature['algorithm']!r}")
         key, value = _octets(signature["key"]), _octets(signature["value"])
         public = Ed25519PublicKey.from_public_bytes(key)
-    except _BROKEN as error:
-        yield f"the signature cannot be read: {_said(error)}"
+    except _READ_ERRORS as error:
+        yield f"the signature cannot be read: {_reason(error)}"
         return
     if trusted is not None and key != trusted:
         yield "the manifest is signed by another key"

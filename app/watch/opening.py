@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from app.errors import SettingsError
-from app.extras import missing
+from app.extras import missing_packages
 from app.stored.assertions import WebhookState
 from app.watch.judging import Judges
 from app.watch.looking import DurationWatch, Looking
@@ -34,11 +34,11 @@ def open_watches(
         traces,
         Judges(store).judge,
         delivery=WebhookState.none if webhook is None else WebhookState.due,
-        found=None if webhook is None else webhook.arrived,
+        found=None if webhook is None else webhook.wake,
     )
     looking = Looking(store.proposals, traces, settings.database.reveal())
     durations = DurationWatch(store.durations, traces)
-    looks = settings.proposals and not missing()
+    looks = settings.proposals and not missing_packages()
     for each in (webhook, watcher, looking if looks else None, durations):
         if each is not None:
             each.start()

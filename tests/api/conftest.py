@@ -20,7 +20,7 @@ from app.api.answers import ANSWERS_BYTES, ByteBudget
 from app.api.application import build
 from app.api.otlp.intake import Intake, IntakeBounds
 from app.api.readiness import Readiness
-from app.api.searching import EACH, WAITING, Searches
+from app.api.searching import PER_USER, QUEUE_LENGTH, Searches
 from app.api.services import ServiceParts
 from app.api.signin.auth import FREE_FAILURES, Authenticator, BrokerAuthenticator, OpenAccess
 from app.api.streams import MOST_READERS, Subscribers
@@ -55,8 +55,8 @@ class WorldBounds:
     jobs: int = QUEUE
     readers: int = MOST_READERS
     searches: int = SEARCHES
-    searches_each: int = EACH
-    searches_waiting: int = WAITING
+    searches_each: int = PER_USER
+    searches_waiting: int = QUEUE_LENGTH
     sign_in_failures: int = FREE_FAILURES
     spans: IntakeBounds = field(default_factory=IntakeBounds)
     tail_bytes: int = KEPT_BYTES
@@ -119,8 +119,8 @@ class World:
             intake = self._intake(store)
             self.searches = searches = Searches(
                 at_once=self.bounds.searches,
-                each=self.bounds.searches_each,
-                waiting=self.bounds.searches_waiting,
+                per_user=self.bounds.searches_each,
+                queue_length=self.bounds.searches_waiting,
             )
             quota = Quota(self.settings.exports_max_bytes, self.bounds.exports)
             services = ServiceParts(

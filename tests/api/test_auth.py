@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from app.api.problems import SlowDownError
-from app.api.signin.auth import BrokerAuthenticator, claimed_user
+from app.api.signin.auth import BrokerAuthenticator, parse_user
 from app.errors import NotAuthenticatedError, NotAuthorisedError, OutageError
 from tests.api.conftest import World, connected, make_world, served
 from tests.api.fakes import Clock, FakeBroker, basic
@@ -333,7 +333,7 @@ async def test_a_token_is_passed_on(authenticator: BrokerAuthenticator, broker: 
 
 
 def test_a_token_is_not_kept_as_it_is() -> None:
-    assert "abc" not in claimed_user(b"Bearer abc")
+    assert "abc" not in parse_user(b"Bearer abc")
 
 
 async def test_no_password_is_held(authenticator: BrokerAuthenticator) -> None:

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from app.cli import app
 from app.cli.conversations import _delivery_line as delivery_line
 from app.cli.events import SHOWN_COLUMNS
-from app.cli.events import _by as said_of_step
+from app.cli.events import _step_text as said_of_step
 from app.cli.exits import CommandError, Exit
 from app.cli.output import columns, printable
 from app.errors import OutageError

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from app import protocol
 from app.api.layers import bodies
 from app.api.layers.metrics import HttpMetrics
-from app.connections import Admission, bounded, descriptors
+from app.connections import Admission, descriptors, open_admission
 from app.protocol import ConnectionPhase, GuardedProtocol
 from app.server import Server, bind, configuration
 from app.settings import Settings
@@ -411,9 +411,9 @@ def test_bounds_leave_descriptors_to_the_service(
     all_and_one: tuple[int, int],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    connections = bounded(Settings(_env_file=None, **chosen), HttpMetrics(), available)
+    connections = open_admission(Settings(_env_file=None, **chosen), HttpMetrics(), available)
 
-    assert (connections.most, connections.most_of_one) == all_and_one
+    assert (connections.capacity, connections.capacity_of_one) == all_and_one
     assert bool(caplog.records) == (chosen.get("connections", 0) > available)
 
 

@@ -193,7 +193,7 @@ def test_a_form_of_import_or_export_that_cannot_be_joined_is_refused(text: str) 
     with pytest.raises(ValueError, match=r"a\.js"):
         Scripts(files | {"a.js": text.encode()})
     meant = b'import { b as a } from "./b.js";\nimport("./c.js"); import.meta.url;'
-    assert b"const { b: a } = modules" in Scripts(files | {"a.js": meant}).joined["a.js"]
+    assert b"const { b: a } = modules" in Scripts(files | {"a.js": meant}).bundles["a.js"]
 
 
 async def test_services_of_one_version_name_the_same(world: World, tmp_path: Path) -> None:

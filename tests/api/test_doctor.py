@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from app.broker.management import ManagementApi, Permissions
-from app.doctor import Diagnosis, Grade, examine, missing_rights, rights_to
+from app.doctor import Diagnosis, Grade, examine, lacking_rights, rights_to
 from app.settings import Settings
 from app.store import Store, migrate
 from app.stored.capture import Batch
@@ -477,5 +477,5 @@ async def test_nothing_is_logged_between_the_rows(tmp_path: Path, nobody: str) -
 def test_rights_are_read_as_the_broker_reads_them(
     permissions: Permissions, missing: list[str]
 ) -> None:
-    found = missing_rights(permissions, rights_to("itc.trace"))
+    found = lacking_rights(permissions, rights_to("itc.trace"))
     assert [f"{right.verb} {right.shown}" for right in found] == missing

@@ -16,9 +16,9 @@ from app.api.application import build
 from app.api.dashboard import takes_gzip
 from app.api.layers import bodies
 from app.api.layers.paths import rebuilt_path
-from app.api.parameters import described_alone
+from app.api.parameters import check_parameters
 from app.api.routes import events
-from app.api.signin.auth import claimed_user
+from app.api.signin.auth import parse_user
 from app.errors import BadRequestError, ItcError, NotAuthenticatedError
 from tests.api.conftest import World, connected, make_world, served
 from tests.api.fakes import basic
@@ -63,7 +63,7 @@ def query_of(count: int) -> Request:
 
 def test_names_of_parameters_are_counted_in_linear_time() -> None:
     def check(count: int) -> float:
-        return best_of(5, lambda: asyncio.run(described_alone(query_of(count))))
+        return best_of(5, lambda: asyncio.run(check_parameters(query_of(count))))
 
     assert check(8_000) < 3 * check(4_000) + 0.01
 
@@ -71,7 +71,7 @@ def test_names_of_parameters_are_counted_in_linear_time() -> None:
 async def test_a_parameter_that_comes_twice_is_still_named() -> None:
     request = asked(b"a=&b=&a=&columns=&columns=")
     with pytest.raises(BadRequestError, match=r"^more than once in the query: a$"):
-        await described_alone(request)
+        await check_parameters(request)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ async def test_what_can_be_no_credentials_is_a_failed_sign_in(world: World, valu
 
 @pytest.mark.parametrize("value", [b"Bearer abc.DEF-1_2~3+/==", b"bearer  a", b"basic  YTpi"])
 def test_what_can_be_credentials_is_asked_about(value: bytes) -> None:
-    assert claimed_user(value)
+    assert parse_user(value)
 
 
 async def test_an_outage_does_not_tell_strangers_where_anything_is(

@@ -90,7 +90,7 @@ async def test_many_large_answers_hold_no_more_than_the_bound(large: World) -> N
 
     assert min(lengths) > EVENTS * len(NULS) * 6
     assert 0 < budget.highest <= BOUND
-    assert budget.held == 0
+    assert budget.size == 0
 
 
 async def test_a_large_answer_is_not_in_memory_at_once(large: World) -> None:
@@ -204,14 +204,14 @@ async def test_bytes_are_let_in_first_come_first_served() -> None:
     tasks = [asyncio.create_task(one(size, go)) for size in (6, 30, 4, 3)]
     for _ in range(3):
         await asyncio.sleep(0)
-    assert (order, budget.held) == ([6], 6)
+    assert (order, budget.size) == ([6], 6)
     tasks[1].cancel()  # whoever waits behind it does so no more
     for _ in range(5):
         await asyncio.sleep(0)
-    assert (order, budget.held) == ([6, 4], 10)
+    assert (order, budget.size) == ([6, 4], 10)
     go.set()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert (order, budget.held) == ([6, 4, 3], 0)
+    assert (order, budget.size) == ([6, 4, 3], 0)
 
 
 def test_a_piece_fits_into_the_smallest_sensible_bound() -> None:

@@ -66,7 +66,7 @@ async def test_a_user_has_a_share_of_the_searches_and_the_rest_waits_or_is_refus
         held = Held(world, monkeypatch)
         async with asking(client, 5) as mine:
             await until(lambda: held.searching == 2)
-            await until(lambda: world.searches.slots.waiting == 3)
+            await until(lambda: world.searches.slots.queue_size == 3)
             refused = await client.get("/itc_db", params=SLOW)
             async with asking(client, 1, headers=basic("watcher", "secret"), auth=None):
                 await until(lambda: held.searching == 3)  # another user's own share
@@ -166,7 +166,7 @@ async def asking_by_regex(client: httpx2.AsyncClient, count: int) -> AsyncIterat
 
 
 async def test_owners_take_turns() -> None:
-    slots = Slots(at_once=1, each=1)
+    slots = Slots(at_once=1, per_owner=1)
     order: list[str] = []
 
     async def one(owner: str) -> None:
@@ -179,7 +179,7 @@ async def test_owners_take_turns() -> None:
 
 
 async def test_who_no_longer_waits_takes_no_turn() -> None:
-    slots = Slots(at_once=1, each=1, waiting=2)
+    slots = Slots(at_once=1, per_owner=1, queue_length=2)
     async with slots.slot("a"):
         waiting = [asyncio.create_task(slots.slot("a").__aenter__()) for _ in range(2)]
         await asyncio.sleep(0)
@@ -188,7 +188,7 @@ async def test_who_no_longer_waits_takes_no_turn() -> None:
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        assert slots.waiting == 0
+        assert slots.queue_size == 0
     async with asyncio.timeout(PATIENCE), slots.slot("a"):
         pass
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from app.cli import app, size
 from app.cli.exits import CommandError, Exit
-from app.cli.size import ENOUGH, ServiceSample, reckoned
+from app.cli.size import GROWTH_EVENTS, ServiceSample, estimate_day
 from tests.api.conftest import World
 from tests.api.test_cli import Command, run, url  # noqa: F401
 from tests.api.test_metrics import scraped, value
@@ -25,7 +25,7 @@ def look(
 
 def test_a_day_is_as_many_of_these_seconds() -> None:
     looks = [look(0, 0, 0), look(1, 600, 300_000), look(2, 2_000, 1_000_000, processor=0.5)]
-    found = reckoned("/", looks)
+    found = estimate_day("/", looks)
     assert (found["events"], found["rate"], found["rate_least"], found["rate_most"]) == (
         2_000,
         1_000,
@@ -39,21 +39,21 @@ def test_a_day_is_as_many_of_these_seconds() -> None:
 
 
 def test_the_growth_of_the_database_is_shared_with_other_traces() -> None:
-    found = reckoned("/", [look(0, 0, 0), look(10, 1_000, 800_000, others=1_000)])
+    found = estimate_day("/", [look(0, 0, 0), look(10, 1_000, 800_000, others=1_000)])
     assert (found["bytes_an_event"], found["is_growth"]) == (400, True)
 
 
-@pytest.mark.parametrize(("events", "grown"), [(ENOUGH - 1, 4_096), (ENOUGH, 0)])
+@pytest.mark.parametrize(("events", "grown"), [(GROWTH_EVENTS - 1, 4_096), (GROWTH_EVENTS, 0)])
 def test_too_little_growth_is_not_relied_on(events: int, grown: int) -> None:
     first, last = look(0, 1_000, 400_000), look(10, 1_000 + events, 400_000 + grown)
-    found = reckoned("/", [first, last])
+    found = estimate_day("/", [first, last])
     assert not found["is_growth"]
     assert found["bytes_an_event"] == round(last.store / last.all_events, 1)
 
 
 def test_without_traffic_nothing_is_reckoned() -> None:
     with pytest.raises(CommandError, match="no event was stored in 60 s") as raised:
-        reckoned("/", [look(0, 5, 100), look(60, 5, 100)])
+        estimate_day("/", [look(0, 5, 100), look(60, 5, 100)])
     assert raised.value.code == Exit.failure
 
 

@@ -25,7 +25,7 @@ def guess_names(throttle: SignInThrottle, count: int, address: str = HERE) -> No
 def wait_of(throttle: SignInThrottle, user: str, address: str = HERE) -> float:
     """How long a user has to wait now; 0 where its attempt is let through."""
     try:
-        throttle.unanswered(throttle.admit(user, address))
+        throttle.take_back(throttle.admit(user, address))
     except SlowDownError as refused:
         return refused.retry_after
     return 0
@@ -37,12 +37,12 @@ def test_a_right_password_does_not_lift_the_wait_that_guesses_at_others_caused(
     guess_names(throttle, FAILURES * ADDRESS_FACTOR - 2)
     own = throttle.admit("mallory", HERE)  # under way while the last free guess is sent
     throttle.admit("victim", HERE)
-    throttle.succeeded(own)
+    throttle.forgive(own)
 
     assert wait_of(throttle, "victim") == 1
     clock.now += 1
     for wait in (1, 2, 4, 8):  # signing in between guesses gains nothing
-        throttle.succeeded(throttle.admit("mallory", HERE))
+        throttle.forgive(throttle.admit("mallory", HERE))
         throttle.admit("victim", HERE)
         assert wait_of(throttle, "mallory") >= wait
         assert wait_of(throttle, "another") >= wait
@@ -55,7 +55,7 @@ def test_a_right_password_forgives_what_the_same_user_mistyped_there(
     for _ in range(FAILURES):
         mistyped = throttle.admit("ops", HERE)
     clock.now += 1
-    throttle.succeeded(throttle.admit("ops", HERE))
+    throttle.forgive(throttle.admit("ops", HERE))
     assert mistyped.network == HERE
 
     guess_names(throttle, FAILURES * ADDRESS_FACTOR - 1)
@@ -67,7 +67,7 @@ def test_a_right_password_forgives_what_the_same_user_mistyped_there(
 def test_a_right_password_forgives_nothing_at_another_address(throttle: SignInThrottle) -> None:
     for _ in range(FAILURES):
         throttle.admit("ops", ELSEWHERE)
-    throttle.succeeded(throttle.admit("ops", HERE))
+    throttle.forgive(throttle.admit("ops", HERE))
 
     assert wait_of(throttle, "ops", ELSEWHERE) == 1
     assert wait_of(throttle, "ops", HERE) == 0
@@ -75,7 +75,7 @@ def test_a_right_password_forgives_nothing_at_another_address(throttle: SignInTh
 
 def test_an_attempt_that_nobody_answered_leaves_no_trace(throttle: SignInThrottle) -> None:
     for _ in range(1_000):
-        throttle.unanswered(throttle.admit("ops", HERE))
+        throttle.take_back(throttle.admit("ops", HERE))
 
     assert wait_of(throttle, "ops") == 0
 
@@ -86,7 +86,7 @@ def test_an_attempt_that_nobody_answered_forgives_no_other(
     for _ in range(FAILURES):
         throttle.admit("ops", HERE)
     clock.now += 1
-    throttle.unanswered(throttle.admit("ops", HERE))
+    throttle.take_back(throttle.admit("ops", HERE))
     throttle.admit("ops", HERE)
 
     assert wait_of(throttle, "ops") == 2

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 import msgspec
 import pytest
 
-from app.api.described import answering, components, schema_of
+from app.api.described import components, returns, schema_of
 from model.described import INNER, members, shown, shown_as
 from model.times import Duration, Microseconds
 
@@ -133,13 +133,13 @@ def test_a_schema_says_what_each_member_means() -> None:
 
 def test_a_route_answers_with_one_kind_with_several_together_or_with_one_of_some() -> None:
     def schema(kind: Any) -> Any:
-        return answering(kind, {})["responses"][200]["content"]["application/json"]["schema"]
+        return returns(kind, {})["responses"][200]["content"]["application/json"]["schema"]
 
     tree, leaf = schema_of(Tree), schema_of(Leaf)
     assert schema(list[Tree]) == {"type": "array", "items": tree}
     assert schema((Tree, Leaf)) == {"allOf": [tree, leaf]}
     assert schema([Tree, (Tree, Leaf)]) == {"anyOf": [tree, {"allOf": [tree, leaf]}]}
-    assert answering(list[Leaf], {})["responses"][200]["description"] == "Each: A leaf."
+    assert returns(list[Leaf], {})["responses"][200]["description"] == "Each: A leaf."
 
 
 def test_two_answers_of_one_name_are_a_mistake() -> None:

@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as TheirSpan
 
 from app.api.otlp import as_json, as_protobuf
 from app.api.otlp.fields import ReadingBudget
-from app.api.otlp.intake import JSON, MOST_MEMBERS, PROTOBUF, form_of, spans_of, unpacked
+from app.api.otlp.intake import JSON, MOST_MEMBERS, PROTOBUF, form_of, spans_of, unpack
 from app.errors import BadRequestError, TooLargeError, WrongTypeError
 from app.stored.spans import MOST_LINKS, Refusal, Span, SpanKind, SpanLink, context_of
 
@@ -268,7 +268,7 @@ def test_what_is_packed_a_thousandfold_is_refused_before_it_is_unpacked() -> Non
     tracemalloc.start()
     try:
         with pytest.raises(TooLargeError, match="at most 1000000 bytes"):
-            unpacked(bomb, "gzip", 1_000_000)
+            unpack(bomb, "gzip", 1_000_000)
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
         tracemalloc.stop()
@@ -276,18 +276,18 @@ def test_what_is_packed_a_thousandfold_is_refused_before_it_is_unpacked() -> Non
 
 def test_many_small_parts_of_gzip_are_bounded_together() -> None:
     parts = gzip.compress(b"x" * 600) + gzip.compress(b"y" * 600)
-    assert unpacked(parts, "GZIP ", 1_200) == b"x" * 600 + b"y" * 600
+    assert unpack(parts, "GZIP ", 1_200) == b"x" * 600 + b"y" * 600
     with pytest.raises(TooLargeError):
-        unpacked(parts, "gzip", 1_199)
+        unpack(parts, "gzip", 1_199)
 
 
 def test_a_body_of_countless_empty_gzips_is_refused_at_once() -> None:
     """Each is a copy of all behind it: 4 MB of them took minutes."""
     few = gzip.compress(b"x") * MOST_MEMBERS
-    assert unpacked(few, "gzip", 1_000) == b"x" * MOST_MEMBERS
+    assert unpack(few, "gzip", 1_000) == b"x" * MOST_MEMBERS
     with pytest.raises(TooLargeError, match="64 members"):
-        unpacked(gzip.compress(b"") * 200_000, "gzip", 1_000)
-    assert unpacked(b"", "gzip", 1_000) == b""
+        unpack(gzip.compress(b"") * 200_000, "gzip", 1_000)
+    assert unpack(b"", "gzip", 1_000) == b""
 
 
 @pytest.mark.parametrize(
@@ -295,19 +295,19 @@ def test_a_body_of_countless_empty_gzips_is_refused_at_once() -> None:
 )
 def test_a_broken_gzip_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequestError, match="gzip"):
-        unpacked(body, "gzip", 1_000)
+        unpack(body, "gzip", 1_000)
 
 
 def test_other_forms_and_compressions_are_refused() -> None:
     assert form_of("application/JSON; charset=utf-8") == JSON
-    assert unpacked(b"abc", "identity", 3) == b"abc"
+    assert unpack(b"abc", "identity", 3) == b"abc"
     with pytest.raises(TooLargeError):
-        unpacked(b"abcd", "", 3)
+        unpack(b"abcd", "", 3)
     for wrong in ("text/plain", "", "application/grpc"):
         with pytest.raises(WrongTypeError):
             form_of(wrong)
     with pytest.raises(WrongTypeError):
-        unpacked(b"abc", "br", 100)
+        unpack(b"abc", "br", 100)
 
 
 def test_answers_are_what_the_protocols_library_reads() -> None:

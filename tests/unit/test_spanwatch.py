@@ -57,9 +57,9 @@ async def test_an_outage_or_a_failure_does_not_end_it() -> None:
     one.start()
     try:
         while store.results:
-            one.arrived()
+            one.wake()
             await asyncio.sleep(0)
-        one.arrived()
+        one.wake()
         await asyncio.wait_for(store.looked.wait(), 10)
     finally:
         await one.stop()

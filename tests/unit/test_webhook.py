@@ -288,7 +288,7 @@ async def test_what_is_found_is_told_by_the_task_until_it_ends() -> None:
     waiting.told = tell  # type: ignore[method-assign]
     task.start()
     waiting.due[3], waiting.next_at[3] = violation(3), 0
-    task.arrived()
+    task.wake()
     async with asyncio.timeout(10):
         await told.wait()
     await task.stop()

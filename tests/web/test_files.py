@@ -43,7 +43,7 @@ JOINED = Scripts(
         for path in TRANSFERRED
         if path.suffix in {".html", ".js"}
     }
-).joined
+).bundles
 # Which scripts are served with others, by the address: below a page's version.
 FILES = {path: JOINED.get(path.relative_to(WEB).as_posix()) for path in SCRIPTS}
 PARTS = {path for path, joined in FILES.items() if joined} - REFERENCE

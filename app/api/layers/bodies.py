@@ -51,19 +51,21 @@ class _Body:
         self._deadline: float | None = None  # by the loop's clock, set at the first read
         self._bytes = 0
         self._complete = False
-        self._answered = False
+        self._has_started = False
 
     async def send(self, message: Message) -> None:
-        self._answered = True
+        self._has_started = True
         await self._send(message)
 
     async def receive(self) -> Message:
-        if self._complete or self._answered:  # all that can follow is the client's end, at any time
+        if (
+            self._complete or self._has_started
+        ):  # all that can follow is the client's end, at any time
             return await self._receive()
         message = await self._in_time()
         self._bytes += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
-        if self._bytes > self._max_bytes and not self._answered:
+        if self._bytes > self._max_bytes and not self._has_started:
             raise HTTPException(413, f"a request has at most {self._max_bytes} bytes", _CLOSE)
         return message
 
@@ -74,7 +76,7 @@ class _Body:
             async with asyncio.timeout_at(self._deadline):
                 return await self._receive()
         except TimeoutError:
-            if self._answered:
+            if self._has_started:
                 return await self._receive()
             raise HTTPException(408, "the request's body takes too long", _CLOSE) from None
 
@@ -88,14 +90,14 @@ class HeadLikeGet:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "HEAD":
             return await self._app(scope, receive, send)
-        ended = False
+        is_sent = False
 
         async def send_head(message: Message) -> None:
-            nonlocal ended
+            nonlocal is_sent
             if message["type"] == "http.response.start":
                 await send(message)
-            elif not ended:
-                ended = True  # the server then reports the client as gone, which ends streams
+            elif not is_sent:
+                is_sent = True  # the server then reports the client as gone, which ends streams
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
         return await self._app({**scope, "method": "GET"}, receive, send_head)

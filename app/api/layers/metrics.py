@@ -45,8 +45,8 @@ class HttpMetrics:
             ("bound",),
             registry=self.registry,
         )
-        for bound in ("address", "total"):  # or nobody would see the first one as an increase
-            self.refused.labels(bound)
+        for limit in ("address", "total"):  # or nobody would see the first one as an increase
+            self.refused.labels(limit)
         self.cut = Counter(
             "itc_http_connections_cut",
             "Connections that the service ended, by what the client kept it waiting for; replaced "
@@ -68,14 +68,14 @@ class MeasuredRequests:
             return await self._app(scope, receive, send)
         start = time.perf_counter()
 
-        async def measured(message: Message) -> None:
+        async def send_and_measure(message: Message) -> None:
             if message["type"] == "http.response.start":
                 route = getattr(scope.get("route"), "path", "none")
                 labels = (_method(scope), route, str(message["status"]))
                 self._metrics.requests.labels(*labels).observe(time.perf_counter() - start)
             await send(message)
 
-        return await self._app(scope, receive, measured)
+        return await self._app(scope, receive, send_and_measure)
 
 
 def _method(scope: Scope) -> str:

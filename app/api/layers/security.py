@@ -78,8 +78,8 @@ def one_host(scope: Scope) -> Response | None:
     With two, a program that reads the first and one that reads the last disagree about the host.
     """
     hosts = [value for name, value in scope["headers"] if name == b"host"]
-    least = 0 if scope["http_version"] == "1.0" else 1
-    if not least <= len(hosts) <= 1:
+    minimum = 0 if scope["http_version"] == "1.0" else 1
+    if not minimum <= len(hosts) <= 1:
         return problem(400, "bad_request", "a request has one header Host")
     if not all(_HOST.fullmatch(host) for host in hosts):
         reason = "the header Host holds no name or address of a host"
@@ -87,21 +87,21 @@ def one_host(scope: Scope) -> Response | None:
     return None
 
 
-def same_origin(scope: Scope, allowed: Container[str]) -> Response | None:
+def same_origin(scope: Scope, origins: Container[str]) -> Response | None:
     """Refuse a write that a browser sends for another origin's page.
 
     A browser says so in ``Sec-Fetch-Site`` and ``Origin``, and a page cannot forge either. What
     is no browser sends neither and holds no signed-in user to abuse.
     """
     headers = Headers(scope=scope)
-    if scope["method"] in _SAFE_METHODS or _may_write(headers, allowed):
+    if scope["method"] in _SAFE_METHODS or _may_write(headers, origins):
         return None
     return problem(403, "cross_origin", "a page of another origin may not change anything here")
 
 
-def _may_write(headers: Headers, allowed: Container[str]) -> bool:
+def _may_write(headers: Headers, origins: Container[str]) -> bool:
     origin = headers.get("origin")
-    if origin is not None and origin.lower() in allowed:
+    if origin is not None and origin.lower() in origins:
         return True
     if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         return False

@@ -82,9 +82,9 @@ def read(body: bytes, work: ReadingBudget) -> Iterator[Span | Refusal]:
     for of_resource in request.resource_spans or ():
         service = _service(of_resource.resource)
         for scope in of_resource.scope_spans or ():
-            for each in scope.spans or ():
+            for fields in scope.spans or ():
                 work.span()
-                yield _span(each, service)
+                yield _span(fields, service)
 
 
 def answer(refused: int, message: str) -> bytes:
@@ -93,20 +93,23 @@ def answer(refused: int, message: str) -> bytes:
     return _encode({"partialSuccess": {"rejectedSpans": str(refused), "errorMessage": message}})
 
 
-def _span(given: _Span, service: str | None) -> Span | Refusal:
-    links = given.links or []
+def _span(fields: _Span, service: str | None) -> Span | Refusal:
+    links = fields.links or []
     if len(links) > MOST_LINKS:
         return Refusal.too_many_links
     try:
         return span(
-            _bytes(given.trace_id),
-            _bytes(given.span_id),
-            _bytes(given.parent_span_id),
-            _number(given.flags),
-            _kind(given.kind),
-            (_number(given.start_time_unix_nano), _number(given.end_time_unix_nano)),
+            _bytes(fields.trace_id),
+            _bytes(fields.span_id),
+            _bytes(fields.parent_span_id),
+            _number(fields.flags),
+            _kind(fields.kind),
+            (_number(fields.start_time_unix_nano), _number(fields.end_time_unix_nano)),
             service,
-            [link(_bytes(one.trace_id), _bytes(one.span_id), _number(one.flags)) for one in links],
+            [
+                link(_bytes(target.trace_id), _bytes(target.span_id), _number(target.flags))
+                for target in links
+            ],
         )
     except ValueError:
         return Refusal.invalid
@@ -127,19 +130,19 @@ def _bytes(text: str | None) -> bytes:
         raise ValueError(str(error)) from None
 
 
-def _kind(given: _Number) -> int:
-    if isinstance(given, str) and given.removeprefix("SPAN_KIND_") in _KINDS:
-        return _KINDS.index(given.removeprefix("SPAN_KIND_"))
-    return _number(given)
+def _kind(number: _Number) -> int:
+    if isinstance(number, str) and number.removeprefix("SPAN_KIND_") in _KINDS:
+        return _KINDS.index(number.removeprefix("SPAN_KIND_"))
+    return _number(number)
 
 
-def _number(given: _Number) -> int:
-    if given is None:
+def _number(number: _Number) -> int:
+    if number is None:
         return 0
-    if isinstance(given, str):
-        if not given.isascii() or not given.isdecimal() or len(given) > _LONGEST_NUMBER:
+    if isinstance(number, str):
+        if not number.isascii() or not number.isdecimal() or len(number) > _LONGEST_NUMBER:
             raise ValueError("no number")
-        given = int(given)
-    if not 0 <= given < 2**64:
+        number = int(number)
+    if not 0 <= number < 2**64:
         raise ValueError("no number of 64 bits")
-    return given
+    return number

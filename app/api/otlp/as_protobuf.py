@@ -39,12 +39,12 @@ def _field(number: int, value: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    out = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    out.append(value)
-    return bytes(out)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 class _Message:
@@ -83,7 +83,7 @@ class _Message:
                 if number in numbers:
                     numbers[number] = value
             elif number in ids:
-                ids[number] = self._some(value, 17)
+                ids[number] = self._head(value, 17)
             elif number == 13 and len(links) <= MOST_LINKS:
                 links.append(self._link(*value))
         times = numbers[7], numbers[8]
@@ -96,9 +96,9 @@ class _Message:
             if isinstance(value, int):
                 flags = value if number == 6 else flags
             elif number == 1:
-                trace_id = self._some(value, 17)
+                trace_id = self._head(value, 17)
             elif number == 2:
-                span_id = self._some(value, 17)
+                span_id = self._head(value, 17)
         return link(trace_id, span_id, flags)
 
     def _service(self, begin: int, end: int) -> str | None:
@@ -108,7 +108,7 @@ class _Message:
                 if isinstance(part, int):
                     continue
                 if of_attribute == 1:
-                    key = self._some(part, len(SERVICE_NAME) + 1)
+                    key = self._head(part, len(SERVICE_NAME) + 1)
                 elif of_attribute == 2:
                     text = part
             if key == SERVICE_NAME.encode() and text is not None:
@@ -117,52 +117,52 @@ class _Message:
 
     def _text(self, begin: int, end: int) -> str | None:
         for part in self._parts(1, begin, end):
-            return storable(self._some(part, 4 * LONGEST_SERVICE))[:LONGEST_SERVICE] or None
+            return storable(self._head(part, 4 * LONGEST_SERVICE))[:LONGEST_SERVICE] or None
         return None
 
-    def _some(self, part: tuple[int, int], most: int) -> bytes:
+    def _head(self, part: tuple[int, int], limit: int) -> bytes:
         """The first of a field's bytes: whatever is longer is none of what is looked for."""
-        return self._body[part[0] : min(part[1], part[0] + most)]
+        return self._body[part[0] : min(part[1], part[0] + limit)]
 
-    def _parts(self, wanted: int, at: int, end: int) -> Iterator[tuple[int, int]]:
+    def _parts(self, field: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Where the bytes of each field of this number are."""
-        for number, value in self._fields(at, end):
-            if number == wanted and not isinstance(value, int):
+        for number, value in self._fields(begin, end):
+            if number == field and not isinstance(value, int):
                 yield value
 
-    def _fields(self, at: int, end: int) -> Iterator[tuple[int, _Value]]:
+    def _fields(self, position: int, end: int) -> Iterator[tuple[int, _Value]]:
         body = self._body
-        while at < end:
+        while position < end:
             self._work.parts(1, "fields")
-            tag, at = _number(body, at, end)
+            tag, position = _number(body, position, end)
             number, kind = tag >> 3, tag & 7
             if not number:
-                raise Bad(f"a field without a number before byte {at}")
+                raise Bad(f"a field without a number before byte {position}")
             if kind == _VARINT:
-                value, at = _number(body, at, end)
+                value, position = _number(body, position, end)
                 yield number, value
             elif kind == _BYTES:
-                size, at = _number(body, at, end)
-                begin, at = at, at + size
-                if at > end:
+                size, position = _number(body, position, end)
+                begin, position = position, position + size
+                if position > end:
                     raise Bad(f"a field ends beyond its message, after byte {begin}")
-                yield number, (begin, at)
+                yield number, (begin, position)
             elif kind in (_FIXED64, _FIXED32):
-                begin, at = at, at + (8 if kind == _FIXED64 else 4)
-                if at > end:
+                begin, position = position, position + (8 if kind == _FIXED64 else 4)
+                if position > end:
                     raise Bad(f"a field ends beyond its message, after byte {begin}")
-                yield number, int.from_bytes(body[begin:at], "little")
+                yield number, int.from_bytes(body[begin:position], "little")
             else:  # groups are long gone from the format, and none of these messages has had any
-                raise Bad(f"a field of an unknown kind before byte {at}")
+                raise Bad(f"a field of an unknown kind before byte {position}")
 
 
-def _number(body: bytes, at: int, end: int) -> tuple[int, int]:
+def _number(body: bytes, begin: int, end: int) -> tuple[int, int]:
     """A number of variable length, and where it ends."""
     value = shift = 0
-    for place in range(at, min(end, at + _LONGEST_VARINT)):
-        byte = body[place]
+    for position in range(begin, min(end, begin + _LONGEST_VARINT)):
+        byte = body[position]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value & 0xFFFF_FFFF_FFFF_FFFF, place + 1
+            return value & 0xFFFF_FFFF_FFFF_FFFF, position + 1
         shift += 7
-    raise Bad(f"a number that does not end, from byte {at}")
+    raise Bad(f"a number that does not end, from byte {begin}")

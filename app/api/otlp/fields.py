@@ -10,7 +10,7 @@ SERVICE_NAME = "service.name"
 LONGEST_SERVICE = 256  # characters
 
 # Of `flags`: whether it is known that a parent, or a link, is another process's; and whether it is.
-_KNOWN, _IS_REMOTE = 0x100, 0x200
+_HAS_REMOTE, _IS_REMOTE = 0x100, 0x200
 
 _KINDS = {int(kind): kind for kind in SpanKind}
 
@@ -33,39 +33,39 @@ class ReadingBudget:
     _PARTS, _PARTS_OF_SPAN = 10_000, 64
     _BYTES_OF_SPAN = 4_096
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self._spans = 0
-        self._granted = self._left = self._PARTS
+        self._granted = self._rest = self._PARTS
         self.size = 0  # bytes of the unpacked body
 
     def span(self) -> None:
         self._spans += 1
-        if self._spans > self.most:
+        if self._spans > self.limit:
             raise TooManyError("spans")
 
     def grant(self, spans: int) -> None:
         """Allow the parts of so many spans, which the request seems to bring."""
-        parts = self._PARTS_OF_SPAN * min(spans, self.most)
+        parts = self._PARTS_OF_SPAN * min(spans, self.limit)
         self._granted += parts
-        self._left += parts
+        self._rest += parts
 
-    def parts(self, count: int, what: str) -> None:
+    def parts(self, count: int, kind: str) -> None:
         """Count parts before they are read; raises `TooManyError`, which says what they are."""
-        if count > self._left:
-            raise TooManyError(what)
-        self._left -= count
+        if count > self._rest:
+            raise TooManyError(kind)
+        self._rest -= count
 
     @property
     def cost(self) -> float:
         """The number of ordinary spans that would have taken as long."""
-        parts = (self._granted - self._left) / self._PARTS_OF_SPAN
+        parts = (self._granted - self._rest) / self._PARTS_OF_SPAN
         return max(1, self._spans, parts, self.size / self._BYTES_OF_SPAN)
 
 
 def remote(flags: int) -> bool | None:
     """Tell whether a parent or a link is another process's, None where the flags do not say."""
-    return bool(flags & _IS_REMOTE) if flags & _KNOWN else None
+    return bool(flags & _IS_REMOTE) if flags & _HAS_REMOTE else None
 
 
 def link(trace_id: bytes, span_id: bytes, flags: int) -> SpanLink | None:
@@ -104,7 +104,11 @@ def span(
         end // 1_000,
         service,
         # Each once. A link without ids says nothing, and a span's link to itself neither.
-        tuple({one.context: one for one in links if one and one.context != context}.values()),
+        tuple(
+            {
+                target.context: target for target in links if target and target.context != context
+            }.values()
+        ),
     )
 
 

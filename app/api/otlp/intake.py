@@ -42,7 +42,7 @@ def form_of(content_type: str) -> str:
     return form
 
 
-def unpacked(body: bytes, encoding: str, most: int) -> bytes:
+def unpack(body: bytes, encoding: str, limit: int) -> bytes:
     """A body without its compression, of at most this many bytes.
 
     Raises `BadRequestError`, `TooLargeError` and `WrongTypeError`.
@@ -51,15 +51,15 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
     if encoding in ("", "identity"):
         parts = body
     elif encoding == "gzip":
-        parts = _gunzip(body, most)
+        parts = _gunzip(body, limit)
     else:
         raise WrongTypeError("expected a body without Content-Encoding, or with gzip")
-    if len(parts) > most:
-        raise TooLargeError(f"a request's spans have at most {most} bytes, unpacked")
+    if len(parts) > limit:
+        raise TooLargeError(f"a request's spans have at most {limit} bytes, unpacked")
     return parts
 
 
-def _gunzip(body: bytes, most: int) -> bytes:
+def _gunzip(body: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     for _ in range(MOST_MEMBERS):
@@ -67,12 +67,12 @@ def _gunzip(body: bytes, most: int) -> bytes:
             break
         stream = zlib.decompressobj(_GZIP)
         try:
-            part = stream.decompress(body, most + 1 - size)
+            part = stream.decompress(body, limit + 1 - size)
         except zlib.error:
             raise BadRequestError("the body is no gzip") from None
         parts.append(part)
         size += len(part)
-        if size > most:
+        if size > limit:
             break
         if not stream.eof:
             raise BadRequestError("the body's gzip ends in the middle")
@@ -93,14 +93,14 @@ def spans_of(body: bytes, form: str, work: ReadingBudget) -> Request:
     spans = []
     work.size = len(body)
     try:
-        for each in read(body, work):
-            if isinstance(each, Refusal):
-                refused[each] += 1
+        for span in read(body, work):
+            if isinstance(span, Refusal):
+                refused[span] += 1
             else:
-                spans.append(each)
+                spans.append(span)
     except TooManyError as error:
         raise TooLargeError(
-            f"too many {error}: a request has at most {work.most} spans, of ordinary size"
+            f"too many {error}: a request has at most {work.limit} spans, of ordinary size"
         ) from None
     except Bad as error:
         raise BadRequestError(f"the body is no ExportTraceServiceRequest: {error}") from None
@@ -137,19 +137,19 @@ class Intake:
         store: Spans,
         bounds: IntakeBounds,
         *,
-        arrived: Callable[[], None] = lambda: None,
+        on_arrival: Callable[[], None] = lambda: None,
         clock: Callable[[], int] = now,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Call ``arrived`` after spans were stored; ``clock`` gives µs."""
+        """Call ``on_arrival`` after spans were stored; ``clock`` gives µs."""
         self._store = store
         self._bounds = bounds
-        self._arrived = arrived
+        self._on_arrival = on_arrival
         self._clock = clock
         self._timer = timer
         self._turn = asyncio.Lock()
-        self._waiting = 0
-        self._allowed, self._allowed_at = float(bounds.per_second), timer()
+        self._queue_length = 0
+        self._balance, self._balance_at = float(bounds.per_second), timer()
         self._oldest: int | None = None
         self._look_at = float("-inf")
         self.taken = self.repeated = 0
@@ -162,14 +162,14 @@ class Intake:
         `WrongTypeError`; `SlowDownError` for too much at a time.
         """
         form = form_of(content_type)
-        if self._waiting >= MOST_WAITING:
+        if self._queue_length >= MOST_WAITING:
             raise SlowDownError("too many requests with spans wait already", 1)
-        self._waiting += 1
+        self._queue_length += 1
         try:
             async with self._turn:  # one body at a time is unpacked
                 return await self._take(body, form, encoding)
         finally:
-            self._waiting -= 1
+            self._queue_length -= 1
 
     async def _take(self, body: bytes, form: str, encoding: str) -> Counter[Refusal]:
         self._check_rate()
@@ -177,41 +177,41 @@ class Intake:
         work = ReadingBudget(bounds.spans)
         try:
             request = await asyncio.to_thread(
-                lambda: spans_of(unpacked(body, encoding, bounds.unpacked_bytes), form, work)
+                lambda: spans_of(unpack(body, encoding, bounds.unpacked_bytes), form, work)
             )
         finally:  # what is refused has taken its time too
-            self._allowed -= work.cost
+            self._balance -= work.cost
         oldest = await self._oldest_event()
         refused, spans = Counter(request.refused), []
         for span in request.spans:
-            why = self._why_not(span, oldest)
-            if why is None:
+            reason = self._why_not(span, oldest)
+            if reason is None:
                 spans.append(span)
             else:
-                refused[why] += 1
+                refused[reason] += 1
         new = await self._store.add(spans) if spans else 0
         self.taken += new
         self.repeated += len(spans) - new
         self.refused += refused
         if new:
-            self._arrived()
+            self._on_arrival()
         return refused
 
     def _check_rate(self) -> None:
         """Let in a request while less than so many spans a second came; it may bring too many."""
-        at = self._timer()
+        moment = self._timer()
         rate = self._bounds.per_second
-        earned = (at - self._allowed_at) * rate
-        self._allowed, self._allowed_at = min(float(rate), self._allowed + earned), at
-        if self._allowed <= 0:
-            raise SlowDownError(f"more than {rate} spans a second", (1 - self._allowed) / rate)
+        earned = (moment - self._balance_at) * rate
+        self._balance, self._balance_at = min(float(rate), self._balance + earned), moment
+        if self._balance <= 0:
+            raise SlowDownError(f"more than {rate} spans a second", (1 - self._balance) / rate)
 
     def _why_not(self, span: Span, oldest: int) -> Refusal | None:
-        at, days = self._clock(), self._bounds.days
-        if max(span.started_at, span.ended_at) > at + SLACK:
+        moment, days = self._clock(), self._bounds.days
+        if max(span.started_at, span.ended_at) > moment + SLACK:
             return Refusal.in_the_future
         if span.ended_at < oldest - SLACK or (
-            days is not None and span.ended_at < at - days * _DAY
+            days is not None and span.ended_at < moment - days * _DAY
         ):
             return Refusal.too_old
         return None
@@ -221,8 +221,8 @@ class Intake:
         if self._timer() >= self._look_at:
             self._oldest = await self._store.oldest_event()
             self._look_at = self._timer() + LOOK_SECONDS
-        at = self._clock()
-        return at if self._oldest is None else min(self._oldest, at)
+        moment = self._clock()
+        return moment if self._oldest is None else min(self._oldest, moment)
 
 
 def is_protobuf(content_type: str) -> bool:

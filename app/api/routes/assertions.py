@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from app.api.described import answering, json_answer
+from app.api.described import json_answer, returns
 from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, json_body_of
 from app.api.parameters import KnownFields, Name, Text, Word
 from app.api.routes.queries import Moment, filter_of
@@ -30,7 +30,7 @@ router = APIRouter(tags=["assertions"])
 
 PATH = "/itc_db/assertions"
 OF_VHOST = f"{PATH}/{{vhost}}"
-ONE = f"{PATH}/{{vhost}}/{{name}}"
+ONE_ASSERTION = f"{PATH}/{{vhost}}/{{name}}"
 
 AssertionName = Annotated[
     Name, Path(description="An assertion's name.", openapi_examples=example("invoice-in-time"))
@@ -51,28 +51,30 @@ class ViolationsQuery(KnownFields):
     )
 
 
-@router.get("/itc_db/violations", **answering(ViolationPage, READING_ONE))
+@router.get("/itc_db/violations", **returns(ViolationPage, READING_ONE))
 async def list_violations(
     query: Annotated[ViolationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """List what did not hold, newest first."""
-    asked = filter_of(ViolationFilter, query, vhosts=user.listed(query.vhost))
-    found = await parts.store.violations.list(asked, before_id=query.before, limit=query.limit + 1)
+    criteria = filter_of(ViolationFilter, query, vhosts=user.vhosts_to_list(query.vhost))
+    violations = await parts.store.violations.list(
+        criteria, before_id=query.before, limit=query.limit + 1
+    )
     items = [
-        each if user.content.cover(each.vhost) else each.without_content()
-        for each in found[: query.limit]
+        violation if user.content.cover(violation.vhost) else violation.without_content()
+        for violation in violations[: query.limit]
     ]
-    return json_answer(ViolationPage(items, len(found) > query.limit))
+    return json_answer(ViolationPage(items, len(violations) > query.limit))
 
 
-@router.get(PATH, **answering(list[HeldAssertion], READING_ONE))
+@router.get(PATH, **returns(list[HeldAssertion], READING_ONE))
 async def list_assertions(
     user: Reader,
     parts: Parts,
     vhost: Annotated[Text | None, Query(description="Of this virtual host.")] = None,
 ) -> Response:
     """List what must hold, by virtual host and in the order of its file, and what came of it."""
-    return json_answer([*await parts.store.assertions.list(user.listed(vhost))])
+    return json_answer([*await parts.store.assertions.list(user.vhosts_to_list(vhost))])
 
 
 _EXAMPLE = {"every": "order.new", "leads_to": "invoice", "within": "30s"}
@@ -92,12 +94,14 @@ FILE = json_body_of(
 async def set_assertions(vhost: Vhost, user: Writer, parts: Parts, request: Request) -> None:
     """Have these assertions be held against a virtual host, and no others."""
     trace_id = await trace_id_of(vhost, user, parts)
-    asserted = await assertions_in(await request.body())
-    texts = {each.name: msgspec.json.encode(to_json(each)).decode() for each in asserted}
+    assertions = await assertions_in(await request.body())
+    texts = {
+        assertion.name: msgspec.json.encode(to_json(assertion)).decode() for assertion in assertions
+    }
     await parts.store.assertions.set(trace_id, texts, user.name)
 
 
-@router.delete(ONE, status_code=204, responses=WRITING)
+@router.delete(ONE_ASSERTION, status_code=204, responses=WRITING)
 async def remove_assertion(vhost: Vhost, name: AssertionName, user: Writer, parts: Parts) -> None:
     """Remove one assertion; what it found stays."""
     trace_id = await trace_id_of(vhost, user, parts)

@@ -78,10 +78,10 @@ class PathWords(KnownFields):
 def check_words(body: PathWords | None, request: Request) -> None:
     """Raise `BadRequestError` where a body says another place than the path."""
     words = (body or PathWords()).model_dump(by_alias=True, include={*PathWords.model_fields})
-    for name, said in words.items():
-        place = unescape(request.path_params.get(name, "undefined"))
-        if said is not None and str(said) != place:
-            raise BadRequestError(f"body.{name}: the path says {place!r}")
+    for name, word in words.items():
+        segment = unescape(request.path_params.get(name, "undefined"))
+        if word is not None and str(word) != segment:
+            raise BadRequestError(f"body.{name}: the path says {segment!r}")
 
 
 class TraceRequest(PathWords):
@@ -151,8 +151,8 @@ class AliasRequest(KnownFields):
 _PLACE = {"type": "string", "pattern": r"^\$message\.(header|payload|property)#/"}
 
 
-def _places(**bound: int) -> dict[str, Any]:
-    return {"anyOf": [_PLACE, {"type": "array", "items": _PLACE, "minItems": 1, **bound}]}
+def _places(**limits: int) -> dict[str, Any]:
+    return {"anyOf": [_PLACE, {"type": "array", "items": _PLACE, "minItems": 1, **limits}]}
 
 
 _CONDITION = {

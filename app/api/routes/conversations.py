@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from app.api.described import answering, json_answer
-from app.api.likely import SAID, LikelyAnswer, LikelyQuery, ground_of
+from app.api.described import json_answer, returns
+from app.api.likely import LIKELY, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import READING_ONE
 from app.api.parameters import KnownFields, Text, Word
-from app.api.routes.events import LAST, EventId, spanned, visible_event
+from app.api.routes.events import LAST, EventId, certainty_between, visible_event
 from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders, filter_of
 from app.api.routes.traces import trace_id_of
 from app.api.services import Parts
@@ -39,7 +39,7 @@ class ConversationQuery(LikelyQuery):
         "links",
         description="`links`: messages, and links to what they name as their cause. "
         "`conversation`: these, and whatever shares a conversation's key. `any`: all that the "
-        "event's own message may have influenced." + SAID,
+        "event's own message may have influenced." + LIKELY,
     )
     limit: Annotated[int, Field(ge=1, le=5_000)] = Field(
         1_000, description="Most events to walk to, publishes and deliveries."
@@ -82,22 +82,26 @@ class ConversationsQuery(WithHeaders):
         description="Only those whose root is before this event: the `next` of the answer before.",
     )
 
-    def asked_by(self, user: User) -> EventFilter:
+    def filter_for(self, user: User) -> EventFilter:
         """Return a filter for events they begin with, or hold; raises `NotAuthorisedError`."""
         # What asks for participants and types is about the conversation.
         of_others = dict.fromkeys(("type", "participant", "participant_name"))
-        more = {"vhosts": user.searched(self.vhost), "q": self.q or None, "headers": self._headers}
+        more = {
+            "vhosts": user.vhosts_to_search(self.vhost),
+            "q": self.q or None,
+            "headers": self._headers,
+        }
         return filter_of(EventFilter, self, **of_others | more)
 
 
-@router.get("", **answering(ConversationPage, READING_ONE), openapi_extra=HEADERS)
+@router.get("", **returns(ConversationPage, READING_ONE), openapi_extra=HEADERS)
 async def list_conversations(
     query: Annotated[ConversationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """Conversations by what they are and became, those that began last first."""
     async with parts.searches.turn(user.name):
         page = await parts.store.conversations.list(
-            query.asked_by(user),
+            query.filter_for(user),
             filter_of(ConversationFilter, query),
             Via[query.via],
             before_id=query.before,
@@ -108,7 +112,7 @@ async def list_conversations(
 
 @router.get(
     "/{event_id}",
-    **answering((FoundConversation, Conversation, Certainty, LikelyAnswer), READING_ONE),
+    **returns((FoundConversation, Conversation, Certainty, LikelyAnswer), READING_ONE),
 )
 async def get_conversation(
     event_id: EventId, query: Annotated[ConversationQuery, Query()], user: Reader, parts: Parts
@@ -118,15 +122,19 @@ async def get_conversation(
     user.must_read(event.vhost)
     async with parts.searches.turn(user.name):
         ground = await ground_of(query, event.vhost, (event_id,), user, parts)
-        found = await parts.store.conversations.of_event(
+        answer = await parts.store.conversations.of_event(
             event_id, ground.via, limit=query.limit, after=query.after, overlay=ground.overlay
         )
     # What is not handed over, or not shown, may go on to the end.
-    one = found.conversation
-    is_open = one.truncated or one.counts.waiting or one.outcome in (Outcome.open, Outcome.unknown)
-    last = LAST if is_open else found.last
-    certainty = await spanned(found.trace_id, found.root, last, parts)
-    view = shown(found) | shown(found.conversation) | shown(certainty) | ground.shown
+    conversation = answer.conversation
+    is_open = (
+        conversation.truncated
+        or conversation.counts.waiting
+        or conversation.outcome in (Outcome.open, Outcome.unknown)
+    )
+    last = LAST if is_open else answer.last
+    certainty = await certainty_between(answer.trace_id, answer.root, last, parts)
+    view = shown(answer) | shown(answer.conversation) | shown(certainty) | ground.view
     return json_answer(view | {"via": query.via})
 
 
@@ -151,22 +159,24 @@ class FailuresQuery(KnownFields):
 
     def filter_for(self, user: User) -> FailureFilter:
         asks_content = self.type is not None or self.exception is not None
-        vhosts = user.searched(self.vhost) if asks_content else user.listed(self.vhost)
+        vhosts = (
+            user.vhosts_to_search(self.vhost) if asks_content else user.vhosts_to_list(self.vhost)
+        )
         return filter_of(FailureFilter, self, vhosts=vhosts)
 
 
-@failures.get("/itc_db/failures", **answering([FailurePage, (FailurePage, Certainty)], READING_ONE))
+@failures.get("/itc_db/failures", **returns([FailurePage, (FailurePage, Certainty)], READING_ONE))
 async def list_failures(
     query: Annotated[FailuresQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """List what failed, newest first, in groups and over time."""
-    asked = query.filter_for(user)
+    criteria = query.filter_for(user)
     trace_id = None if query.vhost is None else await trace_id_of(query.vhost, user, parts)
     async with parts.searches.turn(user.name):
-        found = await parts.store.failures.find(
-            asked, before=query.before, limit=query.limit, may_read=user.content.cover
+        page = await parts.store.failures.find(
+            criteria, before=query.before, limit=query.limit, may_read=user.content.cover
         )
     if trace_id is None:
-        return json_answer(found)
-    certainty = await spanned(trace_id, *await parts.store.failures.span(asked), parts)
-    return json_answer(shown(found) | shown(certainty))
+        return json_answer(page)
+    certainty = await certainty_between(trace_id, *await parts.store.failures.span(criteria), parts)
+    return json_answer(shown(page) | shown(certainty))

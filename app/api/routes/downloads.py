@@ -23,20 +23,20 @@ _REFUSALS = {
     416: ("range_not_satisfiable", "the range starts after the end of the file"),
 }
 
-_ANY: dict[str, Any] = {"content": {"*/*": {}}}
+_ANY_CONTENT: dict[str, Any] = {"content": {"*/*": {}}}
 
 
-def downloading(what: str) -> dict[str, Any]:
-    answered: dict[int | str, dict[str, Any]] = {
-        200: {"description": what, **_ANY},
-        206: {"description": "The part of it that the header `Range` asks for.", **_ANY},
+def download_route(description: str) -> dict[str, Any]:
+    contents: dict[int | str, dict[str, Any]] = {
+        200: {"description": description, **_ANY_CONTENT},
+        206: {"description": "The part of it that the header `Range` asks for.", **_ANY_CONTENT},
         304: {"description": "The client has it already, by its `If-None-Match` or so."},
     }
-    responses = {**READING_ONE, **answers(409, 412, 416), **answered}
+    responses = {**READING_ONE, **answers(409, 412, 416), **contents}
     return {"response_class": Download, "responses": responses}
 
 
-def called(pattern: str) -> WithJsonSchema:
+def name_schema(pattern: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": pattern, "minLength": 1, "maxLength": 200})
 
 
@@ -49,24 +49,24 @@ class Download(FileResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self.stat_result is None:
             await self._look_at_file()
-        if answer := self._by_conditions(Headers(scope=scope)):
+        if answer := self._conditional_answer(Headers(scope=scope)):
             await answer(scope, receive, send)
             return
         refused = False
 
-        async def translated(message: Message) -> None:
+        async def send_own_refusal(message: Message) -> None:
             # The framework itself would refuse a range in plain text.
             nonlocal refused
             if message["type"] == "http.response.start" and message["status"] in _REFUSALS:
                 refused = True
-                kept = Headers(raw=message["headers"])
-                size = {name: kept[name] for name in ("content-range",) if name in kept}
+                headers = Headers(raw=message["headers"])
+                size = {name: headers[name] for name in ("content-range",) if name in headers}
                 answer = problem(message["status"], *_REFUSALS[message["status"]], size)
                 await answer(scope, receive, send)
             elif not refused:
                 await send(message)
 
-        await super().__call__(_with_known_range(scope), receive, translated)
+        await super().__call__(_with_known_range(scope), receive, send_own_refusal)
 
     async def _look_at_file(self) -> None:
         try:
@@ -75,30 +75,30 @@ class Download(FileResponse):
             raise NotFoundError("this file was removed a moment ago") from None
         self.set_stat_headers(self.stat_result)
 
-    def _by_conditions(self, asked: Headers) -> Response | None:
+    def _conditional_answer(self, conditions: Headers) -> Response | None:
         """412 or 304 if the request's conditions call for it (RFC 9110, 13.2.2)."""
-        if self._is_another(asked):
+        if self._is_another(conditions):
             reason = "the file is another than the request speaks of"
             return problem(412, "precondition_failed", reason)
-        if self._is_known(asked):
-            kept = {name: self.headers[name] for name in ("etag", "last-modified")}
-            return Response(status_code=304, headers=kept)
+        if self._is_known(conditions):
+            headers = {name: self.headers[name] for name in ("etag", "last-modified")}
+            return Response(status_code=304, headers=headers)
         return None
 
-    def _is_another(self, asked: Headers) -> bool:
-        if "if-match" in asked:
-            return not _matches(asked["if-match"], self.headers["etag"], weakly=False)
-        bound = _time_of(asked.get("if-unmodified-since"))
-        return bound is not None and self._modified > bound
+    def _is_another(self, conditions: Headers) -> bool:
+        if "if-match" in conditions:
+            return not _matches(conditions["if-match"], self.headers["etag"], weakly=False)
+        moment = _time_of(conditions.get("if-unmodified-since"))
+        return moment is not None and self._last_modified > moment
 
-    def _is_known(self, asked: Headers) -> bool:
-        if "if-none-match" in asked:
-            return _matches(asked["if-none-match"], self.headers["etag"], weakly=True)
-        bound = _time_of(asked.get("if-modified-since"))
-        return bound is not None and self._modified <= bound
+    def _is_known(self, conditions: Headers) -> bool:
+        if "if-none-match" in conditions:
+            return _matches(conditions["if-none-match"], self.headers["etag"], weakly=True)
+        moment = _time_of(conditions.get("if-modified-since"))
+        return moment is not None and self._last_modified <= moment
 
     @property
-    def _modified(self) -> datetime:
+    def _last_modified(self) -> datetime:
         return parsedate_to_datetime(self.headers["last-modified"])
 
 
@@ -106,8 +106,8 @@ def _matches(header: str, tag: str, *, weakly: bool) -> bool:
     """Tell whether a list of entity tags, or ``*``, includes the file's own, which is strong."""
     if header.strip() == "*":
         return True
-    named = _ENTITY_TAG.findall(header)
-    return tag in named or (weakly and f"W/{tag}" in named)
+    tags = _ENTITY_TAG.findall(header)
+    return tag in tags or (weakly and f"W/{tag}" in tags)
 
 
 def _time_of(date: str | None) -> datetime | None:

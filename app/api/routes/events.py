@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from msgspec.structs import replace
 
-from app.api.answers import Heavy, encoded_answer
-from app.api.described import answering, encode_json, json_answer
+from app.api.answers import Heavy, heavy_answer
+from app.api.described import encode_json, json_answer, returns
 from app.api.events import (
     CopyFate,
     Deliveries,
@@ -22,7 +22,7 @@ from app.api.events import (
     Related,
     event_detail,
     event_view,
-    related,
+    relate,
 )
 from app.api.likely import LikelyAnswer, ground_of
 from app.api.openapi import READING, READING_ONE, answers, example
@@ -39,7 +39,7 @@ from app.api.routes.queries import (
 )
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User
-from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
+from app.api.streams import HEARTBEAT_SECONDS, EventStream, frame, heartbeat, stream_content
 from app.api.tail import TailQuery
 from app.errors import BadRequestError, ItcError, NotFoundError
 from app.stored.causality import EventLinks, Fate, of_one_trace
@@ -69,7 +69,7 @@ OtherId = Annotated[
 
 @router.get(
     "/itc_db",
-    **answering([list[EventObject], list[EventColumns], (EventPage, PageItems)], READING_ONE),
+    **returns([list[EventObject], list[EventColumns], (EventPage, PageItems)], READING_ONE),
     openapi_extra=HEADERS,
 )
 async def list_events(
@@ -80,18 +80,18 @@ async def list_events(
     size = query.page_size or PAGE_SIZE
     if query.after is not None and query.before is None:
         return await _list_after(query, size, query.after, user, parts, request)
-    asked = query.filter_for(user)
+    criteria = query.filter_for(user)
     if query.page is None and query.sort is None:
-        async with parts.searches.turn(user.name, quick=is_quick(asked)):
-            found = await parts.store.events.find(
-                asked, after=query.after, before=query.before, limit=size, large=query.large
+        async with parts.searches.turn(user.name, quick=is_quick(criteria)):
+            events = await parts.store.events.find(
+                criteria, after=query.after, before=query.before, limit=size, large=query.large
             )
-        heavy = await _heavy(found, query, user, parts)
-        return events_answer(heavy.views(found.items), heavy, parts)
+        heavy = await _heavy(events, query, user, parts)
+        return events_answer(heavy.views(events.items), heavy, parts)
     number, sort = query.page or 1, query.sort or Sort.id
-    async with parts.searches.turn(user.name, quick=is_quick(asked, sort, (number - 1) * size)):
+    async with parts.searches.turn(user.name, quick=is_quick(criteria, sort, (number - 1) * size)):
         page = await parts.store.events.page(
-            asked,
+            criteria,
             page=number,
             page_size=size,
             sort=sort,
@@ -106,39 +106,41 @@ async def list_events(
     return events_answer(view, heavy, parts)
 
 
-async def _heavy(found: EventList | EventPage, query: ListQuery, user: User, parts: Parts) -> Heavy:
+async def _heavy(
+    events: EventList | EventPage, query: ListQuery, user: User, parts: Parts
+) -> Heavy:
     """The parts of a list that are still to be read, and its links where they are asked for."""
     links = None
     if query.links:
-        links = await parts.store.causality.named_by([row.id for row in found.items])
-    return Heavy(found.heavy, user.content, query.chosen, query.large, links)
+        links = await parts.store.causality.named_by([row.id for row in events.items])
+    return Heavy(events.heavy, user.content, query.column_names, query.large, links)
 
 
 def events_answer(view: Any, heavy: Heavy, parts: Parts) -> Response:
-    return encoded_answer(encode_json(view), heavy, parts.store.events, parts.budget)
+    return heavy_answer(encode_json(view), heavy, parts.store.events, parts.budget)
 
 
 async def _list_after(
     query: ListQuery, size: int, event_id: int, user: User, parts: Parts, request: Request
 ) -> Response:
     """The events after a cursor; if there is nothing yet and the caller wants to wait, waits."""
-    following = query.following(user, size)
-    batch, event_id = await parts.tail.after(following, event_id, user.name, follow=False)
+    tail = query.tail_query(user, size)
+    batch, event_id = await parts.tail.after(tail, event_id, user.name, follow=False)
     if query.wait and not batch.ids:
-        first = parts.tail.first_after(following, event_id, user.name)
-        found = await while_allowed(first, query.wait, parts, user, request, parts.look_seconds)
-        batch = found or batch
-    return encoded_answer(batch.encoded, batch.heavy, parts.store.events, parts.budget)
+        first = parts.tail.first_after(tail, event_id, user.name)
+        arrival = await while_allowed(first, query.wait, parts, user, request, parts.look_seconds)
+        batch = arrival or batch
+    return heavy_answer(batch.encoded, batch.heavy, parts.store.events, parts.budget)
 
 
-@router.get("/itc_db/fields", **answering(list[ShownField], READING))
+@router.get("/itc_db/fields", **returns(list[ShownField], READING))
 async def list_fields(user: Reader) -> Response:
     """The fields of the event object, in their order: what `columns` may name."""
     return json_answer([*SHOWN.values()])
 
 
 @router.get(
-    "/itc_db/events/{event_id}", **answering((EventDetail, EventObject, EventLinks), READING_ONE)
+    "/itc_db/events/{event_id}", **returns((EventDetail, EventObject, EventLinks), READING_ONE)
 )
 async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
     """One event with its three clocks and its links."""
@@ -156,105 +158,105 @@ async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
 
 @router.get(
     "/itc_db/events/{event_id}/causes",
-    **answering((EventWalk, Certainty, LikelyAnswer), READING_ONE),
+    **returns((EventWalk, Certainty, LikelyAnswer), READING_ONE),
     openapi_extra=HEADERS,
 )
 async def get_causes(
     event_id: EventId, walk: Annotated[CausesQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """List what happened before an event, nearest first."""
-    return await _walked(event_id, -1, walk.before, walk, user, parts)
+    return await _walk(event_id, -1, walk.before, walk, user, parts)
 
 
 @router.get(
     "/itc_db/events/{event_id}/effects",
-    **answering((EventWalk, Certainty, LikelyAnswer), READING_ONE),
+    **returns((EventWalk, Certainty, LikelyAnswer), READING_ONE),
     openapi_extra=HEADERS,
 )
 async def get_effects(
     event_id: EventId, walk: Annotated[EffectsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """List what happened after an event, nearest first."""
-    return await _walked(event_id, 1, walk.after, walk, user, parts)
+    return await _walk(event_id, 1, walk.after, walk, user, parts)
 
 
-async def _walked(
+async def _walk(
     event_id: int,
-    towards: Direction,
-    beyond: int | None,
+    direction: Direction,
+    cursor: int | None,
     walk: WalkQuery,
     user: User,
     parts: Parts,
 ) -> Response:
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
-    asked = walk.filter_for(user)
-    is_far = beyond is not None or not asked.names_traces_alone
+    criteria = walk.filter_for(user)
+    is_far = cursor is not None or not criteria.names_traces_alone
     async with parts.searches.for_walk(user.name, walk.limit, walk.via, is_far=is_far):
         ground = await ground_of(walk, event.vhost, (event_id,), user, parts)
-        found = await parts.store.causality.walk(
+        part = await parts.store.causality.walk(
             event_id,
-            towards,
+            direction,
             walk.limit,
             walk.large,
             ground.via,
-            beyond=beyond,
-            asked=asked,
+            beyond=cursor,
+            asked=criteria,
             overlay=ground.overlay,
         )
-    heavy = Heavy(found.heavy, user.content, walk.chosen, walk.large)
-    following = found.items[-1].id if found.truncated else None
-    view = EventWalk(event.id, heavy.views(found.items), found.truncated, following)
-    end = _FIRST if towards == -1 else LAST
-    certainty = await spanned(event.trace_id, event.id, end, parts)
-    return events_answer(shown(view) | shown(certainty) | ground.shown, heavy, parts)
+    heavy = Heavy(part.heavy, user.content, walk.column_names, walk.large)
+    next_id = part.items[-1].id if part.truncated else None
+    view = EventWalk(event.id, heavy.views(part.items), part.truncated, next_id)
+    end = _FIRST if direction == -1 else LAST
+    certainty = await certainty_between(event.trace_id, event.id, end, parts)
+    return events_answer(shown(view) | shown(certainty) | ground.view, heavy, parts)
 
 
-@router.get("/itc_db/events/{event_id}/deliveries", **answering(Deliveries, READING_ONE))
+@router.get("/itc_db/events/{event_id}/deliveries", **returns(Deliveries, READING_ONE))
 async def get_deliveries(
     event_id: EventId, form: Annotated[Form, Query()], user: Reader, parts: Parts
 ) -> Response:
     """A publish's fate: what became of its copy in each queue it was routed to."""
 
-    async def found() -> Fate:
+    async def find() -> Fate:
         await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
         return await parts.store.copies.fate_of(event_id, form.large)
 
-    fate = await parts.store.at_once(found)
+    fate = await parts.store.at_once(find)
     if fate.is_held:  # what has become of it since, nobody knows of a trace that does not run
         status = await parts.traces.status(fate.publish.vhost)
         fate = fate if status.state is TraceState.running else replace(fate, at=None)
-    heavy = Heavy(fate.heavy, user.content, form.chosen, form.large)
+    heavy = Heavy(fate.heavy, user.content, form.column_names, form.large)
     queues = [
         CopyFate(
-            one.queue,
-            one.state,
-            heavy.views(fate.events_of(one, dead=False)),
-            heavy.views(fate.events_of(one, dead=True)),
-            [*one.dead_lettered_to],
-            one.remark if one.state != "waiting" else None,
+            copy.queue,
+            copy.state,
+            heavy.views(fate.events_of(copy, dead=False)),
+            heavy.views(fate.events_of(copy, dead=True)),
+            [*copy.dead_lettered_to],
+            copy.remark if copy.state != "waiting" else None,
         )
-        for one in fate.message.copies
+        for copy in fate.message.copies
     ]
     view = Deliveries(fate.publish.id, fate.routed_queues, fate.handed_over, fate.sentence, queues)
     return events_answer(shown(view), heavy, parts)
 
 
-@router.get("/itc_db/compare/{a}/{b}", **answering((Pair, Related, Certainty), READING_ONE))
+@router.get("/itc_db/compare/{a}/{b}", **returns((Pair, Related, Certainty), READING_ONE))
 async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> Response:
     """Compare two events, in a word and in a sentence."""
 
     async def answer() -> Any:
-        one, other = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
-        found, certainty = await relation_of(one, other, parts)
-        if found.answer == "cannot have":
-            lost = await parts.store.copies.lost(min(one, other, key=lambda each: each.id))
-            found = replace(found, sentence=found.sentence + lost)
-        return shown(Pair(a, b)) | shown(found) | shown(certainty)
+        first, second = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
+        relation, certainty = await relation_of(first, second, parts)
+        if relation.answer == "cannot have":
+            losses = await parts.store.copies.lost(min(first, second, key=lambda event: event.id))
+            relation = replace(relation, sentence=relation.sentence + losses)
+        return shown(Pair(a, b)) | shown(relation) | shown(certainty)
 
     return json_answer(await parts.store.at_once(answer))
 
 
-async def spanned(trace_id: int, a: int, b: int, parts: Parts) -> Certainty:
+async def certainty_between(trace_id: int, a: int, b: int, parts: Parts) -> Certainty:
     async def answer() -> Certainty:
         gaps = await parts.store.gaps.between(trace_id, a, b)
         return Certainty(gaps, await parts.store.doubts.between(trace_id, a, b))
@@ -263,35 +265,35 @@ async def spanned(trace_id: int, a: int, b: int, parts: Parts) -> Certainty:
 
 
 async def relation_of(
-    one: Event, other: Event, parts: Parts, *, is_linked: bool = False
+    left: Event, right: Event, parts: Parts, *, is_linked: bool = False
 ) -> tuple[Related, Certainty]:
     """The relation of two events, and how far it is to be relied on.
 
     A link that was found later than its events were stamped is in no clock; ``is_linked`` says that
     there is a way by such links.
     """
-    trace_id, path = of_one_trace((one, other)), None
-    first, last = sorted((one.id, other.id))
-    relation = compare(one.stamp, other.stamp)
-    if relation in ORDERED or await parts.store.spans.late_between(trace_id, one.id, other.id):
-        path = await parts.store.causality.path(first, last)
-    doubtful = await doubtful_between(one, other, relation, parts)
+    trace_id, path = of_one_trace((left, right)), None
+    first_id, last_id = sorted((left.id, right.id))
+    relation = compare(left.stamp, right.stamp)
+    if relation in ORDERED or await parts.store.spans.late_between(trace_id, left.id, right.id):
+        path = await parts.store.causality.path(first_id, last_id)
+    doubtful = await doubtful_between(left, right, relation, parts)
     if relation is Relation.concurrent and is_linked:
-        relation = Relation.before if one.id < other.id else Relation.after
-    certainty = await spanned(trace_id, one.id, other.id, parts)
-    return related(one, other, relation, path, certainty, doubtful), certainty
+        relation = Relation.before if left.id < right.id else Relation.after
+    certainty = await certainty_between(trace_id, left.id, right.id, parts)
+    return relate(left, right, relation, path, certainty, doubtful), certainty
 
 
 async def doubtful_between(
-    one: Event, other: Event, relation: Relation, parts: Parts
+    left: Event, right: Event, relation: Relation, parts: Parts
 ) -> str | None:
     """The doubtful delivery by which concurrent events may be ordered, as of `said_of`."""
     if relation is not Relation.concurrent:
         return None
-    first, last = sorted((one, other), key=lambda event: event.id)
-    found = await parts.store.doubts.doubtful(first.trace_id, first.id, last.id)
+    first, last = sorted((left, right), key=lambda event: event.id)
+    doubts = await parts.store.doubts.doubtful(first.trace_id, first.id, last.id)
     assert last.clock is not None  # noqa: S101 - it was read with it
-    return found.behind(first.id, last.id, last.clock)
+    return doubts.behind(first.id, last.id, last.clock)
 
 
 async def visible_event(
@@ -323,7 +325,7 @@ BEHIND_EVENTS = 20_000
     response_class=EventStream,
     responses={
         **answers(400, 401, 429, 503),
-        200: described(
+        200: stream_content(
             "Server-sent events: each `data` is an event as JSON, each `id` its id. One named "
             "`dropped` ends the stream and says why."
         ),
@@ -341,15 +343,15 @@ async def live(
 ) -> Response:
     """Events that pass the filter, as they are stored."""
     start = _start(last_event_id, query.after, parts)
-    following = query.following(user, _AT_ONCE, frames=True)
-    frames = _frames(following, start, user, parts, request)
+    tail = query.tail_query(user, _AT_ONCE, frames=True)
+    frames = _frames(tail, start, user, parts, request)
     parts.subscribers.admit()
     return EventStream(frames, parts.subscribers.leave)
 
 
-def _start(last_event_id: str | None, after: int | None, parts: Parts) -> int:
+def _start(last_event_id: str | None, cursor: int | None, parts: Parts) -> int:
     if last_event_id is None:
-        return parts.tail.feed.latest if after is None else after
+        return parts.tail.feed.latest if cursor is None else cursor
     if not last_event_id.isascii() or not last_event_id.isdecimal() or len(last_event_id) > 18:
         raise BadRequestError("invalid Last-Event-ID: expected the id of an event")
     return int(last_event_id)
@@ -360,7 +362,7 @@ async def _frames(
 ) -> AsyncGenerator[bytes, None]:
     """Batches from ``start`` on; a notice when the stream cannot continue."""
     cursor = start
-    allowed = parts.tail.feed.latest - start + BEHIND_EVENTS
+    limit = parts.tail.feed.latest - start + BEHIND_EVENTS
     quiet = min(HEARTBEAT_SECONDS, parts.look_seconds)
     yield heartbeat(cursor)
     while not parts.stopping.is_set():
@@ -374,9 +376,9 @@ async def _frames(
             return
         if batch.ids:
             yield batch.encoded
-        elif not await parts.tail.more(cursor, quiet, parts.stopping):
+        elif not await parts.tail.wait_for_more(cursor, quiet, parts.stopping):
             yield heartbeat(cursor)
-        if parts.tail.feed.latest - cursor > allowed:
+        if parts.tail.feed.latest - cursor > limit:
             parts.subscribers.dropped += 1
             yield frame(
                 "dropped",

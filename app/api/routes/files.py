@@ -9,16 +9,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from app.api.described import answer_of, answering, json_answer
-from app.api.events import related
+from app.api.described import answer_of, json_answer, returns
+from app.api.events import relate
 from app.api.openapi import LOCATION, READING, WITH_BODY, WRITING, answers, example
 from app.api.parameters import Name, Word
 from app.api.routes.bodies import PathWords, body_of, check_words, json_body
-from app.api.routes.chain import BETWEEN
-from app.api.routes.downloads import Download, called, downloading
-from app.api.routes.events import OtherId, doubtful_between, spanned, visible_event
+from app.api.routes.chain import VIA_MEANING
+from app.api.routes.downloads import Download, download_route, name_schema
+from app.api.routes.events import OtherId, certainty_between, doubtful_between, visible_event
 from app.api.routes.queries import Moment, OfVhost, period_of
-from app.api.routes.submitting import MAKING, OF_JOB, Asking
+from app.api.routes.submitting import JOB_ANSWERS, OF_JOB, JobAsker
 from app.api.routes.traces import Vhost, trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User, Writer
@@ -57,19 +57,19 @@ Place = Annotated[
     ),
 ]
 
-From = Annotated[
+FromId = Annotated[
     int,
     Path(
         alias="from", ge=1, le=2**63 - 1, description="One event's id.", openapi_examples=example(1)
     ),
 ]
 # The names that `checked_name` lets through, for those who read the OpenAPI document.
-_EXTENSIONS = "|".join(re.escape(each.extension) for each in FORMATS.values())
+_EXTENSIONS = "|".join(re.escape(chain_format.extension) for chain_format in FORMATS.values())
 _NAME = rf"^([A-Za-z0-9_-]+|[A-Za-z0-9_-][A-Za-z0-9._-]*({_EXTENSIONS}))$"
 
 File = Annotated[
     Name,
-    called(_NAME),
+    name_schema(_NAME),
     Path(
         description="The export's name: 1 to 200 letters, digits, `.`, `_`, `-`, not beginning "
         "with a dot. Its extension picks the format, `.jsonl` where there is none.",
@@ -77,14 +77,14 @@ File = Annotated[
     ),
 ]
 
-AlongWay = Annotated[Word[Via], Query(description=BETWEEN)]
+AlongWay = Annotated[Word[Via], Query(description=VIA_MEANING)]
 
 
 @router.put(
     ONE_CHAIN,
-    **answering(
+    **returns(
         _SUMMARY,
-        MAKING
+        JOB_ANSWERS
         | WITH_BODY
         | answers(507)
         | {200: answer_of(_SUMMARY, description="There is no chain between the events.")},
@@ -95,7 +95,7 @@ AlongWay = Annotated[Word[Via], Query(description=BETWEEN)]
     openapi_extra=body_of(PathWords, required=False),
 )
 async def make_export(
-    vhost: Place, from_: From, to: OtherId, file: File, asker: Asking, via: AlongWay = Via.any
+    vhost: Place, from_: FromId, to: OtherId, file: File, asker: JobAsker, via: AlongWay = Via.any
 ) -> Response:
     """Run the chain job and write the export.
 
@@ -107,39 +107,39 @@ async def make_export(
     request = await _chain_request(from_, to, file, user, parts, via)
     _check_place(vhost, request.vhost)
     user.must_read(request.vhost)
-    summary = await _known_at_once(from_, to, file, via, parts)
-    known = None if summary is None else shown(summary)
-    if known is None and parts.jobs.doing(request) is None:
+    summary = await _immediate_summary(from_, to, file, via, parts)
+    result = None if summary is None else shown(summary)
+    if result is None and parts.jobs.doing(request) is None:
         await asyncio.to_thread(parts.folders.exports.check_room, (from_, to), file)
-    return await asker.submit(request, is_new=lambda result: result["file"], known=known)
+    return await asker.submit(request, is_new=lambda result: result["file"], early_result=result)
 
 
-async def _known_at_once(
-    from_: int, to: int, file: str, via: Via, parts: Parts
+async def _immediate_summary(
+    start: int, end: int, file: str, via: Via, parts: Parts
 ) -> ChainSummary | None:
     """The result of the job for concurrent events that are stored; None for any others."""
-    began = time.monotonic()
+    began_at = time.monotonic()
     try:
-        one, other = await parts.store.events.get_all((from_, to), CLOCK_ALONE)
+        first, second = await parts.store.events.get_all((start, end), CLOCK_ALONE)
     except NotFoundError:  # archived
         return None
-    if compare(one.stamp, other.stamp) is not Relation.concurrent:
+    if compare(first.stamp, second.stamp) is not Relation.concurrent:
         return None
-    trace_id = one.trace_id
-    if via is not Via.any and await parts.store.spans.late_between(trace_id, from_, to):
+    trace_id = first.trace_id
+    if via is not Via.any and await parts.store.spans.late_between(trace_id, start, end):
         return None  # a link that no clock has may lead from one to the other
-    certainty = await spanned(trace_id, from_, to, parts)
-    doubtful = await doubtful_between(one, other, Relation.concurrent, parts)
-    said = related(one, other, Relation.concurrent, None, certainty, doubtful)
-    seconds = round(time.monotonic() - began, 3)
+    certainty = await certainty_between(trace_id, start, end, parts)
+    doubtful = await doubtful_between(first, second, Relation.concurrent, parts)
+    answer = relate(first, second, Relation.concurrent, None, certainty, doubtful)
+    seconds = round(time.monotonic() - began_at, 3)
     return ChainSummary(
-        vhost=one.vhost,
-        from_id=from_,
-        to_id=to,
+        vhost=first.vhost,
+        from_id=start,
+        to_id=end,
         via=via,
         relation=Relation.concurrent,
-        answer=said.answer,
-        sentence=said.sentence,
+        answer=answer.answer,
+        sentence=answer.sentence,
         format=parts.folders.exports.checked(file).name,
         plan=ChainPlan("none", CONCURRENT),
         gaps=certainty.gaps,
@@ -149,16 +149,16 @@ async def _known_at_once(
 
 
 async def _chain_request(
-    from_: int, to: int, file: str, user: User, parts: Parts, via: Via
+    start: int, end: int, file: str, user: User, parts: Parts, via: Via
 ) -> JobRequest:
     """The job's request, once it is checked; raises what is wrong with it."""
     parts.folders.exports.checked(file)
-    one = await _vhost_of(from_, user, parts)
-    if one != await _vhost_of(to, user, parts):
+    vhost = await _vhost_of(start, user, parts)
+    if vhost != await _vhost_of(end, user, parts):
         raise BadRequestError(
             "these events are of two virtual hosts: no chain leads from one to the other"
         )
-    return parts.folders.exports.request(one, from_, to, file, user.name, via=via)
+    return parts.folders.exports.request(vhost, start, end, file, user.name, via=via)
 
 
 def _check_place(place: str, vhost: str) -> None:
@@ -176,9 +176,9 @@ async def _vhost_of(event_id: int, user: User, parts: Parts) -> str:
         return vhost
 
 
-@router.get(ONE_CHAIN, **downloading("The export, in its format."))
+@router.get(ONE_CHAIN, **download_route("The export, in its format."))
 async def download_export(
-    vhost: Place, from_: From, to: OtherId, file: File, user: Reader, parts: Parts
+    vhost: Place, from_: FromId, to: OtherId, file: File, user: Reader, parts: Parts
 ) -> Response:
     """Download an export."""
     export = await _visible_export(vhost, from_, to, file, user, parts)
@@ -188,7 +188,7 @@ async def download_export(
 
 @router.delete(ONE_CHAIN, status_code=204, responses=WRITING)
 async def delete_export(
-    vhost: Place, from_: From, to: OtherId, file: File, user: Writer, parts: Parts
+    vhost: Place, from_: FromId, to: OtherId, file: File, user: Writer, parts: Parts
 ) -> None:
     """Remove an export."""
     await _visible_export(vhost, from_, to, file, user, parts)
@@ -196,14 +196,14 @@ async def delete_export(
 
 
 async def _visible_export(
-    place: str, from_: int, to: int, file: str, user: User, parts: Parts
+    place: str, start: int, end: int, file: str, user: User, parts: Parts
 ) -> ManifestedFile:
     """An export that the user may see; `ConflictError` while it is being made."""
     try:
-        export = await asyncio.to_thread(parts.folders.exports.find, (from_, to), file)
+        export = await asyncio.to_thread(parts.folders.exports.find, (start, end), file)
     except NotFoundError:
         for via in Via:
-            request = await _chain_request(from_, to, file, user, parts, via)
+            request = await _chain_request(start, end, file, user, parts, via)
             if parts.jobs.doing(request) is not None:
                 raise ConflictError(f"{file} is being made") from None
         raise
@@ -212,14 +212,14 @@ async def _visible_export(
     return export
 
 
-@router.get("/itc_db/exports", **answering(list[Export], READING))
+@router.get("/itc_db/exports", **returns(list[Export], READING))
 async def list_exports(user: Reader, parts: Parts) -> Response:
     """Every export of virtual hosts that the user sees, newest first."""
     exports = await asyncio.to_thread(parts.folders.exports.list)
-    return json_answer([one for one in exports if user.sees(one.vhost)])
+    return json_answer([export for export in exports if user.sees(export.vhost)])
 
 
-@router.get("/itc_db/formats", **answering(list[Format], READING))
+@router.get("/itc_db/formats", **returns(list[Format], READING))
 async def list_formats(user: Reader) -> Response:
     """The formats that an export can have."""
     return json_answer([*FORMATS.values()])
@@ -229,7 +229,7 @@ ONE_FILE = "/itc_db/periods/{vhost}/{file}"
 
 PeriodName = Annotated[
     Name,
-    called(r"^[A-Za-z0-9_-][A-Za-z0-9._-]*\.(ocel\.json|otlp\.json|asyncapi\.(json|yaml))$"),
+    name_schema(r"^[A-Za-z0-9_-][A-Za-z0-9._-]*\.(ocel\.json|otlp\.json|asyncapi\.(json|yaml))$"),
     Path(
         description="The file's name: 1 to 200 letters, digits, `.`, `_`, `-`, not beginning with "
         "a dot, ending in `.ocel.json`, `.otlp.json`, `.asyncapi.json` or `.asyncapi.yaml`. With "
@@ -237,8 +237,8 @@ PeriodName = Annotated[
         openapi_examples=example("orders.ocel.json"),
     ),
 ]
-Since = Annotated[Moment | None, Query(description="What began from then on.")]
-Until = Annotated[Moment | None, Query(description="What began before.")]
+BegunSince = Annotated[Moment | None, Query(description="What began from then on.")]
+BegunUntil = Annotated[Moment | None, Query(description="What began before.")]
 AlongWhat = Annotated[
     Along, Query(description="What belongs together: by messages and links, or by shared keys too.")
 ]
@@ -246,13 +246,13 @@ AlongWhat = Annotated[
 
 @periods.put(
     ONE_FILE,
-    **answering(
+    **returns(
         [
             (PeriodSummary, Served, ConversationCounts),
             (PeriodSummary, Served, SpanCounts),
             (PeriodSummary, Served, DocumentCounts),
         ],
-        MAKING | answers(507),
+        JOB_ANSWERS | answers(507),
         status=201,
         headers=LOCATION,
         links=OF_JOB,
@@ -261,9 +261,9 @@ AlongWhat = Annotated[
 async def make_period(
     vhost: Vhost,
     file: PeriodName,
-    asker: Asking,
-    since: Since = None,
-    until: Until = None,
+    asker: JobAsker,
+    since: BegunSince = None,
+    until: BegunUntil = None,
     via: AlongWhat = "links",
 ) -> Response:
     """Write a period as a file for other tools, as a job; by default the last hour."""
@@ -272,8 +272,12 @@ async def make_period(
     user.must_read(vhost)
     folder.checked(file)
     rules = merged(parts.link_rules, await parts.store.link_rules.own(trace_id))
-    seen: list[Json] = [{**each.rule.to_json(), "origin": each.origin.value} for each in rules]
-    request = folder.request(vhost, file, period_of(since, until), Via(via), user.name, seen)
+    listed_rules: list[Json] = [
+        {**rule.rule.to_json(), "origin": rule.origin.value} for rule in rules
+    ]
+    request = folder.request(
+        vhost, file, period_of(since, until), Via(via), user.name, listed_rules
+    )
     if parts.jobs.doing(request) is None:
         await asyncio.to_thread(folder.check_room, vhost, file)
     return await asker.submit(request)
@@ -281,13 +285,13 @@ async def make_period(
 
 @periods.put(
     "/itc_db/spans",
-    **answering((PeriodSummary, Served, SentCounts), MAKING, status=201, links=OF_JOB),
+    **returns((PeriodSummary, Served, SentCounts), JOB_ANSWERS, status=201, links=OF_JOB),
 )
 async def send_spans(
-    asker: Asking,
+    asker: JobAsker,
     vhost: OfVhost,
-    since: Since = None,
-    until: Until = None,
+    since: BegunSince = None,
+    until: BegunUntil = None,
     via: AlongWhat = "links",
 ) -> Response:
     """Send a period's spans to the collector of `ITC_OTLP_EXPORT_URL`, as a job."""
@@ -298,25 +302,25 @@ async def send_spans(
     return await asker.submit(folder.sending(vhost, period_of(since, until), Via(via), user.name))
 
 
-@periods.get("/itc_db/periods", **answering(list[PeriodFile], READING))
+@periods.get("/itc_db/periods", **returns(list[PeriodFile], READING))
 async def list_periods(user: Reader, parts: Parts) -> Response:
     """Every file of a period, the one made last first."""
-    found = await asyncio.to_thread(parts.folders.periods.list)
-    return json_answer([each for each in found if user.sees(each.vhost)])
+    files = await asyncio.to_thread(parts.folders.periods.list)
+    return json_answer([period_file for period_file in files if user.sees(period_file.vhost)])
 
 
-@periods.get(ONE_FILE, **downloading("The file, or its manifest."))
+@periods.get(ONE_FILE, **download_route("The file, or its manifest."))
 async def download_period(vhost: Vhost, file: PeriodName, user: Reader, parts: Parts) -> Response:
     """Download such a file, or its manifest."""
     user.must_see(vhost)
     try:
-        found = await asyncio.to_thread(parts.folders.periods.find, vhost, file)
+        document = await asyncio.to_thread(parts.folders.periods.find, vhost, file)
     except NotFoundError:
         if await _is_being_made(vhost, file, parts):
             raise ConflictError(f"{file.removesuffix('.manifest.json')} is being made") from None
         raise
     user.must_read(vhost)
-    return Download(found.path, media_type=found.media_type, filename=found.path.name)
+    return Download(document.path, media_type=document.media_type, filename=document.path.name)
 
 
 @periods.delete(ONE_FILE, status_code=204, responses=WRITING)

@@ -9,13 +9,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from app.api.described import answering, encode_json, json_answer
+from app.api.described import encode_json, json_answer, returns
 from app.api.openapi import READING, READING_ONE, WRITING, example
 from app.api.parameters import Word
 from app.api.rights import reason_to_drop
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User, Writer
-from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
+from app.api.streams import HEARTBEAT_SECONDS, EventStream, frame, heartbeat, stream_content
 from app.errors import NotFoundError
 from app.stored.jobs import Job, JobState
 from model.described import shown
@@ -27,7 +27,7 @@ JobId = Annotated[
 ]
 
 
-@router.get("", **answering(list[Job], READING))
+@router.get("", **returns(list[Job], READING))
 async def list_jobs(
     user: Reader,
     parts: Parts,
@@ -40,7 +40,7 @@ async def list_jobs(
     return json_answer([_readable(job, user) for job in jobs])
 
 
-@router.get("/{job_id}", **answering(Job, READING_ONE))
+@router.get("/{job_id}", **returns(Job, READING_ONE))
 async def get_job(job_id: JobId, user: Reader, parts: Parts) -> Response:
     """One job."""
     return json_answer(_readable(await _visible_job(job_id, user, parts), user))
@@ -70,7 +70,7 @@ async def cancel_job(job_id: JobId, user: Writer, parts: Parts) -> None:
     response_class=EventStream,
     responses={
         **READING_ONE,
-        200: described(
+        200: stream_content(
             "Server-sent events: each `data` is the job as it stands, as JSON. One named `dropped` "
             "ends the stream and says why."
         ),
@@ -88,23 +88,23 @@ async def _progress(
     job_id: int, user: User, parts: Parts, drop: Callable[[], Awaitable[str | None]]
 ) -> AsyncGenerator[bytes, None]:
     changes = parts.jobs.watch(job_id)
-    coming = asyncio.ensure_future(anext(changes, None))
-    stopping = asyncio.ensure_future(parts.stopping.wait())
+    change = asyncio.ensure_future(anext(changes, None))
+    stop = asyncio.ensure_future(parts.stopping.wait())
     try:
-        while not stopping.done():
+        while not stop.done():
             quiet = min(HEARTBEAT_SECONDS, parts.look_seconds)
-            await asyncio.wait({coming, stopping}, timeout=quiet, return_when="FIRST_COMPLETED")
+            await asyncio.wait({change, stop}, timeout=quiet, return_when="FIRST_COMPLETED")
             if reason := await drop():
                 yield frame("dropped", {"reason": reason})
                 return
-            if not coming.done():
+            if not change.done():
                 yield heartbeat()
                 continue
-            job = coming.result()
+            job = change.result()
             if job is None:
                 return
             yield b"data: %b\n\n" % encode_json(shown(_readable(job, user)))
-            coming = asyncio.ensure_future(anext(changes, None))
+            change = asyncio.ensure_future(anext(changes, None))
     finally:
-        coming.cancel()
-        stopping.cancel()
+        change.cancel()
+        stop.cancel()

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import RootModel
 
-from app.api.described import answering, json_answer
-from app.api.likely import one_of, proposed
-from app.api.openapi import READING_ONE, WRITING, example, put, putting
+from app.api.described import json_answer, returns
+from app.api.likely import find_proposals, proposal_of
+from app.api.openapi import READING_ONE, WRITING, example, put, put_route
 from app.api.parameters import Name, Text
 from app.api.routes.bodies import (
     LinkRule,
@@ -18,9 +18,9 @@ from app.api.routes.bodies import (
     json_body,
 )
 from app.api.routes.queries import OfVhost
-from app.api.routes.submitting import MAKING, Asking
+from app.api.routes.submitting import JOB_ANSWERS, JobAsker
 from app.api.routes.traces import Vhost, trace_id_of, trace_of
-from app.api.routes.upkeep import restamped
+from app.api.routes.upkeep import submit_restamp
 from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.errors import BadRequestError
@@ -39,18 +39,18 @@ RuleName = Annotated[
 ]
 
 
-@router.get("/links", **answering(list[ListedRule], READING_ONE))
+@router.get("/links", **returns(list[ListedRule], READING_ONE))
 async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
     """Every rule of a virtual host, in their order, and from which event on it holds."""
     trace_id = await trace_id_of(vhost, user, parts)
     rules = parts.store.link_rules
-    wanted = merged(parts.link_rules, await rules.own(trace_id))
-    return json_answer(listed(wanted, await rules.held(trace_id)))
+    all_rules = merged(parts.link_rules, await rules.own(trace_id))
+    return json_answer(listed(all_rules, await rules.held(trace_id)))
 
 
 @router.put(
     ONE_RULE,
-    **putting(
+    **put_route(
         "It is new.",
         "It takes the place of the virtual host's own of that name.",
         body_of(LinkRule),
@@ -61,11 +61,11 @@ async def set_link_rule(
 ) -> Response:
     """Set one rule of a virtual host's own; there it stands for any other of its name."""
     trace_id = await trace_id_of(vhost, user, parts)
-    given = await json_body(request, RootModel[dict[str, Any]])
-    if given is None:
+    body = await json_body(request, RootModel[dict[str, Any]])
+    if body is None:
         raise BadRequestError("the body is a rule: an object with kind, child and parent")
     try:
-        rule = Rule.from_json({"name": name, **given.root})
+        rule = Rule.from_json({"name": name, **body.root})
     except RuleError as error:
         raise BadRequestError(str(error)) from error
     if rule.name != name:
@@ -80,7 +80,7 @@ async def remove_link_rule(vhost: Vhost, name: RuleName, user: Writer, parts: Pa
     await parts.store.link_rules.remove(trace_id, name)
 
 
-@router.get("/hidden", **answering(HiddenWays, READING_ONE))
+@router.get("/hidden", **returns(HiddenWays, READING_ONE))
 async def list_hidden_ways(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
     """The ways, none of the broker's, by which causes came to who names them, by participants.
 
@@ -99,22 +99,22 @@ ProposalId = Annotated[
 ]
 
 
-@router.get("/proposals", **answering(ProposalPage, READING_ONE))
+@router.get("/proposals", **returns(ProposalPage, READING_ONE))
 async def list_proposals(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
     """What would tie a virtual host's messages together, found without being asked for."""
     trace_id = await trace_id_of(vhost, user, parts)
     user.must_read(vhost)
-    seen, waiting = await proposed(trace_id, parts)
-    return json_answer(ProposalPage(vhost, seen.looked_at, seen.coverage, waiting))
+    coverage, proposals = await find_proposals(trace_id, parts)
+    return json_answer(ProposalPage(vhost, coverage.looked_at, coverage.coverage, proposals))
 
 
 @router.post(
     "/proposals/{proposal}/adopt",
-    **answering((RestampedTrace, RestampOutcome, OfJob), MAKING | NOT_THE_PAST),
+    **returns((RestampedTrace, RestampOutcome, OfJob), JOB_ANSWERS | NOT_THE_PAST),
 )
 async def adopt_proposal(
     proposal: ProposalId,
-    asker: Asking,
+    asker: JobAsker,
     vhost: OfVhost,
     past: Annotated[
         bool, Query(description="Read what is stored by the rules too, as a job that restamps.")
@@ -130,17 +130,18 @@ async def adopt_proposal(
     """
     trace = await trace_of(vhost, asker.user, asker.parts)
     asker.user.must_read(vhost)
-    seen, _ = await proposed(trace.id, asker.parts)
+    coverage, _ = await find_proposals(trace.id, asker.parts)
     store, of_all = asker.parts.store.link_rules, asker.parts.link_rules
-    one = one_of(seen, proposal)
-    if not one.rules:
-        raise BadRequestError("what was in hand makes no rule: via=likely goes along it")
-    if one.alone != of_user and one.alone is not None:
+    candidate = proposal_of(coverage, proposal)
+    if not candidate.rules:
+        raise BadRequestError("a message in hand makes no rule: follow it with via=likely")
+    user = candidate.alone
+    if user is not None and user != of_user:
         raise BadRequestError(
-            f"messages of user {one.alone} alone carry it: adopt it with of_user={one.alone}"
+            f"only messages of user {user} carry it: adopt it with of_user={user}"
         )
-    for rule in one.rules:
+    for rule in candidate.rules:
         await store.put(trace.id, Rule.from_json(rule), of_all)
     if not past:
         return Response(status_code=204)
-    return await restamped(asker, vhost, RestampRequest(links=True))
+    return await submit_restamp(asker, vhost, RestampRequest(links=True))

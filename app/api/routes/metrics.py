@@ -19,7 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from app.api.openapi import READING
-from app.api.routes.traces import held_in
+from app.api.routes.traces import copies_in_hand
 from app.api.services import Parts
 from app.api.signin.auth import User, reader_of
 from app.jobs.manager import HISTORY
@@ -35,9 +35,9 @@ router = APIRouter(tags=["service"])
 # By the values of the labels; of a summary how many there were, and their sum.
 Samples: TypeAlias = Mapping[tuple[str, ...], float | tuple[float, float]]
 _TYPES = ("published", "received")
-_HELD = ("held", "violated", "unknown")
-_NAMED = ("found", "unseen", "forgotten", "ambiguous", "early")
-_FOUND = ("known", "missed", "hidden")
+_ASSERTION_COUNTS = ("held", "violated", "unknown")
+_NAMED_COUNTS = ("found", "unseen", "forgotten", "ambiguous", "early")
+_FOUND_COUNTS = ("known", "missed", "hidden")
 
 
 @router.get(
@@ -48,8 +48,8 @@ _FOUND = ("known", "missed", "hidden")
 async def metrics(request: Request, parts: Parts) -> Response:
     """Everything that Prometheus scrapes, of the virtual hosts that the user sees."""
     user = None if parts.settings.metrics_open else await reader_of(request)
-    own = MetricsReading(await _families(parts, user))
-    text = generate_latest(request.app.state.http_metrics.registry) + generate_latest(own)
+    reading = MetricsReading(await _families(parts, user))
+    text = generate_latest(request.app.state.http_metrics.registry) + generate_latest(reading)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
@@ -127,26 +127,26 @@ async def _families(parts: Parts, user: User | None) -> list[MetricFamily]:
     samples = _of_traces(statuses) | await _of_service(parts, statuses, user)
     families = []
     for line in _METRICS.replace("\n  ", " ").strip().splitlines():
-        name, where, text = line.split(maxsplit=2)
-        labels, _, path = where.partition("=")
+        name, source, text = line.split(maxsplit=2)
+        labels, _, path = source.partition("=")
         kind = _KINDS.get(name.rpartition("_")[2], GaugeMetricFamily)
-        named = [] if where == "-" else (labels or "vhost").split(",")
-        family = kind(name.removesuffix("_sum"), text, labels=named)
-        found = _at(statuses, path) if path else samples[name]
-        for values, number in found.items():
-            family.add_metric(values, *(number if isinstance(number, tuple) else (number,)))
+        label_names = [] if source == "-" else (labels or "vhost").split(",")
+        family = kind(name.removesuffix("_sum"), text, labels=label_names)
+        values_by_labels = _samples_at(statuses, path) if path else samples[name]
+        for label_values, number in values_by_labels.items():
+            family.add_metric(label_values, *(number if isinstance(number, tuple) else (number,)))
         families.append(family)
     return families
 
 
-def _at(statuses: Sequence[TraceStatus], path: str) -> Samples:
+def _samples_at(statuses: Sequence[TraceStatus], path: str) -> Samples:
     samples: dict[tuple[str, ...], float] = {}
     for status in statuses:
-        found: Any = status
+        part: Any = status
         for name in path.split("."):
-            found = None if found is None else getattr(found, name)
-        if found is not None:
-            samples[(status.vhost,)] = found
+            part = None if part is None else getattr(part, name)
+        if part is not None:
+            samples[(status.vhost,)] = part
     return samples
 
 
@@ -169,11 +169,17 @@ def _of_traces(statuses: Sequence[TraceStatus]) -> dict[str, Samples]:
             (s.vhost, e): getattr(s.counters, e) for s in statuses for e in _TYPES
         },
         "itc_settlements_total": {
-            (vhost, how): times for vhost, work in works for how, times in work.settled.items()
+            (vhost, outcome): times
+            for vhost, work in works
+            for outcome, times in work.settled.items()
         },
         "itc_trace_state": {(s.vhost, e): e is s.state for s in statuses for e in TraceState},
-        "itc_causes_named_total": {(*rule, e): getattr(n, e) for *rule, n in rules for e in _NAMED},
-        "itc_causes_found_total": {(*rule, e): getattr(n, e) for *rule, n in rules for e in _FOUND},
+        "itc_causes_named_total": {
+            (*rule, e): getattr(n, e) for *rule, n in rules for e in _NAMED_COUNTS
+        },
+        "itc_causes_found_total": {
+            (*rule, e): getattr(n, e) for *rule, n in rules for e in _FOUND_COUNTS
+        },
         "itc_causes_unread_total": {(s.vhost, e): n for s in statuses for e, n in s.unread.items()},
     }
 
@@ -184,20 +190,20 @@ async def _of_service(
     vhosts = None if user is None else user.vhosts
     exports = await asyncio.to_thread(parts.folders.exports.usage)
     jobs = Counter(job.state for job in await parts.jobs.jobs(vhosts, limit=HISTORY))
-    in_hand = await held_in(statuses, parts)
-    asserted = await parts.store.assertions.list(vhosts)
+    in_hand = await copies_in_hand(statuses, parts)
+    assertions = await parts.store.assertions.list(vhosts)
     deliveries = await parts.store.violations.deliveries()
     # Of OpenTelemetry's spans; nothing but zeros where they are not taken.
-    taken, repeated, refused = 0, 0, Counter[Refusal]()
+    stored, repeated, refused = 0, 0, Counter[Refusal]()
     if parts.spans is not None:
-        taken, repeated, refused = parts.spans.taken, parts.spans.repeated, parts.spans.refused
+        stored, repeated, refused = parts.spans.taken, parts.spans.repeated, parts.spans.refused
     readers = parts.subscribers
-    came: dict[tuple[str, ...], float] = {("taken",): taken, ("repeated",): repeated}
+    spans: dict[tuple[str, ...], float] = {("taken",): stored, ("repeated",): repeated}
     alone: dict[str, float] = {
         "itc_store_bytes": await parts.store.size(),
         "itc_exports": exports.files,
         "itc_exports_bytes": exports.bytes,
-        "itc_searches_waiting": parts.searches.slots.waiting,
+        "itc_searches_waiting": parts.searches.slots.queue_size,
         "itc_live_subscribers": readers.count,
         "itc_live_dropped_total": readers.dropped,
         "itc_connections_announced": parts.connections(),
@@ -206,13 +212,15 @@ async def _of_service(
         **{name: {(): number} for name, number in alone.items()},
         "itc_in_hand_messages": {(vhost,): count for vhost, count in in_hand.counts.items()},
         "itc_in_hand_oldest_timestamp_seconds": {
-            (each.vhost,): each.since / 1e6 for each in reversed(in_hand.items)
+            (delivery.vhost,): delivery.since / 1e6 for delivery in reversed(in_hand.items)
         },
-        "itc_spans_total": {**came, **{(why.value,): refused[why] for why in Refusal}},
+        "itc_spans_total": {**spans, **{(reason.value,): refused[reason] for reason in Refusal}},
         "itc_assertion_events_total": {
-            (a.vhost, a.name, each): getattr(a, each) for a in asserted for each in _HELD
+            (a.vhost, a.name, outcome): getattr(a, outcome)
+            for a in assertions
+            for outcome in _ASSERTION_COUNTS
         },
-        "itc_assertion_waiting": {(a.vhost, a.name): a.waiting for a in asserted},
+        "itc_assertion_waiting": {(a.vhost, a.name): a.waiting for a in assertions},
         "itc_webhook_violations": {(e.value,): deliveries.get(e, 0) for e in WebhookState},
         "itc_jobs": {(e.value,): jobs[e] for e in JobState},
         "itc_build_info": {(program_version(),): 1.0},

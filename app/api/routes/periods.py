@@ -9,7 +9,7 @@ import msgspec
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from app.api.described import answering, json_answer
+from app.api.described import json_answer, returns
 from app.api.openapi import READING_ONE
 from app.api.parameters import Text
 from app.api.routes.queries import HEADERS, Filter, Moment, OfVhost, period_of
@@ -51,7 +51,7 @@ class PeriodCertainty(msgspec.Struct, frozen=True):
     as_of: Microseconds
 
 
-@router.get("/histogram", **answering(Histogram, READING_ONE), openapi_extra=HEADERS)
+@router.get("/histogram", **returns(Histogram, READING_ONE), openapi_extra=HEADERS)
 async def count_over_time(
     query: Annotated[HistogramQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -59,12 +59,12 @@ async def count_over_time(
 
     The period is from `since` to `until`, or from the oldest event that is kept to the newest.
     """
-    asked = query.filter_for(user)
-    async with parts.searches.turn(user.name, quick=asked.is_of_times_alone):
-        return json_answer(await parts.store.events.over_time(asked, query.buckets))
+    criteria = query.filter_for(user)
+    async with parts.searches.turn(user.name, quick=criteria.is_of_times_alone):
+        return json_answer(await parts.store.events.over_time(criteria, query.buckets))
 
 
-@router.get("/certainty", **answering((PeriodCertainty, TracePeriod, Certainty), READING_ONE))
+@router.get("/certainty", **returns((PeriodCertainty, TracePeriod, Certainty), READING_ONE))
 async def certainty_of_period(
     user: Reader,
     parts: Parts,
@@ -79,33 +79,35 @@ async def certainty_of_period(
     status = await parts.traces.status(vhost)
     period = await parts.store.periods.of(trace_id, since, until)
     soundness = await parts.store.doubts.between(trace_id, period.first or 0, period.last or 0)
-    found = PeriodCertainty(vhost, since, until, known_since(status, period), status.state, now())
+    facts = PeriodCertainty(vhost, since, until, known_since(status, period), status.state, now())
     certainty = Certainty(period.gaps, soundness)
-    return json_answer(shown(found) | shown(period) | shown(certainty))
+    return json_answer(shown(facts) | shown(period) | shown(certainty))
 
 
 def known_since(status: TraceStatus, period: TracePeriod) -> Microseconds | None:
     """Return the time before which nothing is known: of the oldest event left after a removal."""
-    counted = status.counters.published + status.counters.received
-    return period.oldest_at if status.events < counted else status.created_at
+    total = status.counters.published + status.counters.received
+    return period.oldest_at if status.events < total else status.created_at
 
 
 _BASELINES = {"hour": HOUR, "day": DAY, "week": 7 * DAY}
 
 
-@router.get("/slow", **answering(SlowOwners, READING_ONE))
+@router.get("/slow", **returns(SlowOwners, READING_ONE))
 async def list_slow(user: Reader, parts: Parts, vhost: OfVhostOrAll = None) -> Response:
     """List the queues and services that became slow in the last hour."""
-    traces = await parts.store.traces.list(user.listed(vhost))
-    vhosts = {each.id: each.vhost for each in traces}
-    at = now()
+    traces = await parts.store.traces.list(user.vhosts_to_list(vhost))
+    vhosts = {trace.id: trace.vhost for trace in traces}
+    moment = now()
     async with parts.searches.turn(user.name):
-        found = await parts.store.durations.recent(vhosts, at - 2 * HOUR)
+        durations = await parts.store.durations.recent(vhosts, moment - 2 * HOUR)
         as_of = await parts.store.durations.as_of(vhosts)
-        return json_answer(await asyncio.to_thread(slow_owners, *found, vhosts, at, as_of or at))
+        return json_answer(
+            await asyncio.to_thread(slow_owners, *durations, vhosts, moment, as_of or moment)
+        )
 
 
-@router.get("/durations", **answering(DurationMap, READING_ONE))
+@router.get("/durations", **returns(DurationMap, READING_ONE))
 async def get_durations(
     user: Reader,
     parts: Parts,
@@ -127,23 +129,25 @@ async def get_durations(
     there is nothing. Without a queue or a service it is only said which there are.
     """
     trace_id = await trace_id_of(vhost, user, parts)
-    at = now()
-    begin, end = (min(at + HOUR, max(at - BY_HOUR.kept, each)) for each in period_of(since, until))
-    period = counted_period(begin, end, at)
-    periods = period, *compared_periods(period, _BASELINES[baseline], at)
+    moment = now()
+    begin, end = (
+        min(moment + HOUR, max(moment - BY_HOUR.kept, bound)) for bound in period_of(since, until)
+    )
+    period = counted_period(begin, end, moment)
+    periods = period, *compared_periods(period, _BASELINES[baseline], moment)
     durations = parts.store.durations
     owner = (OwnerKind.service, service or "") if queue is None else (OwnerKind.queue, queue)
 
-    async def found() -> tuple[Any, ...]:
+    async def read() -> tuple[Any, ...]:
         return (
             await durations.names(trace_id, period.since, period.until),
             await durations.as_of([trace_id]),
-            [await durations.of(trace_id, owner, each) for each in periods],
+            [await durations.of(trace_id, owner, part) for part in periods],
         )
 
-    names, as_of, rows = await parts.store.at_once(found)
-    more = {"vhost": vhost, "queue": queue, "service": service if queue is None else None}
-    more |= {"as_of": as_of}
-    for kind, those in names.items():
-        more |= {f"{kind.name}s": those.names, f"other_{kind.name}s": those.others}
-    return json_answer(await asyncio.to_thread(map_of, periods, rows, **more))
+    names, as_of, rows = await parts.store.at_once(read)
+    fields = {"vhost": vhost, "queue": queue, "service": service if queue is None else None}
+    fields |= {"as_of": as_of}
+    for kind, owners in names.items():
+        fields |= {f"{kind.name}s": owners.names, f"other_{kind.name}s": owners.others}
+    return json_answer(await asyncio.to_thread(map_of, periods, rows, **fields))

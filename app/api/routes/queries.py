@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from app.api.events import large_of
-from app.api.likely import SAID, LikelyQuery
+from app.api.likely import LIKELY, LikelyQuery
 from app.api.openapi import example
 from app.api.parameters import LONGEST_TEXT, KnownFields, PageSize, Text, Wait, WalkLimit, Word
 from app.api.signin.auth import User
@@ -60,7 +60,7 @@ def _split(value: object) -> object:
     return parts[: unknown + 1]
 
 
-def _known(name: str) -> str:
+def _check_column(name: str) -> str:
     if name not in SHOWN:
         raise ValueError(f"no such column; the columns are {', '.join(sorted(SHOWN))}")
     return name
@@ -77,7 +77,7 @@ BeforeNext = Annotated[
     Field(description="Only events before this one: the `next` of the answer before."),
 ]
 Column = Annotated[
-    str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": sorted(SHOWN)})
+    str, AfterValidator(_check_column), WithJsonSchema({"type": "string", "enum": sorted(SHOWN)})
 ]
 
 
@@ -90,7 +90,7 @@ Moment = Annotated[
     Microseconds,
     GetPydanticSchema(_moment),
     WithJsonSchema(
-        {"anyOf": [{"type": "string", "format": each} for each in ("date-time", "date")]}
+        {"anyOf": [{"type": "string", "format": form} for form in ("date-time", "date")]}
     ),
 ]
 Columns = Annotated[list[Column], BeforeValidator(_split)]
@@ -103,10 +103,10 @@ def period_of(since: Moment | None, until: Moment | None, usual: int = HOUR) -> 
     return max(0, end - usual if since is None else since), end
 
 
-def filter_of(kind: type[F], query: BaseModel, **more: Any) -> F:
+def filter_of(kind: type[F], query: BaseModel, **fixed: Any) -> F:
     """A question for the store, whose fields the query has by the same names."""
     fields = {*kind.__struct_fields__} & query.__class__.model_fields.keys()
-    return kind(**{name: getattr(query, name) for name in fields} | more)
+    return kind(**{name: getattr(query, name) for name in fields} | fixed)
 
 
 def _header(parameter: str, value: str) -> tuple[str, str]:
@@ -146,10 +146,10 @@ class WithHeaders(KnownFields):
     @model_validator(mode="wrap")
     @classmethod
     def _with_headers(cls, parameters: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        asked = {name: value for name, value in parameters.items() if name.startswith(HEADER)}
-        query = handler({name: each for name, each in parameters.items() if name not in asked})
+        headers = {name: value for name, value in parameters.items() if name.startswith(HEADER)}
+        query = handler({name: text for name, text in parameters.items() if name not in headers})
         # In their order: readers who ask for the same share an answer.
-        query._headers = tuple(_header(name, asked[name]) for name in sorted(asked))
+        query._headers = tuple(_header(name, headers[name]) for name in sorted(headers))
         return query
 
 
@@ -191,8 +191,14 @@ class Filter(WithHeaders):
 
     def filter_for(self, user: User) -> EventFilter:
         """The question for the store: never more than the user may see, or search."""
-        asked = filter_of(EventFilter, self, vhosts=user.listed(self.vhost), headers=self._headers)
-        return replace(asked, vhosts=user.searched(self.vhost)) if asked.asks_content else asked
+        criteria = filter_of(
+            EventFilter, self, vhosts=user.vhosts_to_list(self.vhost), headers=self._headers
+        )
+        return (
+            replace(criteria, vhosts=user.vhosts_to_search(self.vhost))
+            if criteria.asks_content
+            else criteria
+        )
 
 
 class Form(KnownFields):
@@ -202,12 +208,12 @@ class Form(KnownFields):
     payload: Literal["full", "none"] = Field("full", description="`none` leaves payloads out.")
 
     @property
-    def chosen(self) -> frozenset[str] | None:
+    def column_names(self) -> frozenset[str] | None:
         return None if self.columns is None else frozenset(self.columns)
 
     @property
     def large(self) -> Large:
-        return large_of(self.chosen, self.payload == "full")
+        return large_of(self.column_names, self.payload == "full")
 
 
 class ListForm(Form):
@@ -218,14 +224,14 @@ class ListForm(Form):
     )
 
 
-class Followed(Filter, ListForm):
+class FollowQuery(Filter, ListForm):
     """A choice of events that may be followed as they come, and the form of each."""
 
-    def following(self, user: User, limit: int, *, frames: bool = False) -> TailQuery:
+    def tail_query(self, user: User, limit: int, *, frames: bool = False) -> TailQuery:
         return TailQuery(
             self.filter_for(user),
             user.content,
-            self.chosen,
+            self.column_names,
             payload=self.payload == "full",
             limit=limit,
             frames=frames,
@@ -241,7 +247,7 @@ class WalkQuery(Filter, Form, LikelyQuery):
         "any",
         description="`links`: by messages, and links to what they name as their cause, alone. "
         "`conversation`: also from what a participant received in a conversation to what it "
-        "published in it later. `any`: to all that may have been influenced." + SAID,
+        "published in it later. `any`: to all that may have been influenced." + LIKELY,
     )
 
 
@@ -257,13 +263,13 @@ class EffectsQuery(WalkQuery):
     after: AfterNext = None
 
 
-class LiveQuery(Followed):
+class LiveQuery(FollowQuery):
     """Query for the live tail."""
 
     after: Number | None = Field(None, description="Begin after this event; by default now.")
 
 
-class ListQuery(Followed):
+class ListQuery(FollowQuery):
     """A choice of events, their order, and how many."""
 
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(

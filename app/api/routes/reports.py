@@ -11,11 +11,11 @@ from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Path, Query, Response
 
-from app.api.described import answering, json_answer
+from app.api.described import json_answer, returns
 from app.api.openapi import READING, READING_ONE, WITH_BODY, example
 from app.api.routes.assertions import FILE, assertions_in
 from app.api.routes.queries import Moment, OfVhost, period_of
-from app.api.routes.submitting import MAKING, Asker, Asking
+from app.api.routes.submitting import JOB_ANSWERS, Asker, JobAsker
 from app.api.routes.traces import trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
@@ -55,7 +55,7 @@ RecordedSince = Annotated[Moment | None, Query(description="Of what was recorded
 RecordedUntil = Annotated[Moment | None, Query(description="Of what was recorded before.")]
 BegunSince = Annotated[Moment | None, Query(description="Of what began from then on.")]
 BegunUntil = Annotated[Moment | None, Query(description="Of what began before.")]
-Via = Annotated[
+AlongVia = Annotated[
     Along,
     Query(description="What belongs together: what messages and links join, or shared keys too."),
 ]
@@ -74,11 +74,11 @@ _SHARE, _CASES, _RARE = 0.95, 100, 0.01
 
 @router.put(
     "/reports/assertions",
-    **answering(AssertionReport, MAKING | WITH_BODY, status=201),
+    **returns(AssertionReport, JOB_ANSWERS | WITH_BODY, status=201),
     openapi_extra=FILE,
 )
 async def check_assertions(
-    asker: Asking,
+    asker: JobAsker,
     vhost: OfVhost,
     since: RecordedSince = None,
     until: RecordedUntil = None,
@@ -92,28 +92,28 @@ async def check_assertions(
     """
     period = await _period(vhost, since, until, asker, usual=DAY)
     assertions = await assertions_in(await asker.request.body())
-    asked = {"via": via, "assertions": [to_json(each) for each in assertions]}
-    return await _reported(ReportKind.assertions, vhost, period, asked, asker)
+    options = {"via": via, "assertions": [to_json(assertion) for assertion in assertions]}
+    return await _submit_report(ReportKind.assertions, vhost, period, options, asker)
 
 
-@router.put("/reports/expectations", **answering(ExpectationsReport, MAKING, status=201))
+@router.put("/reports/expectations", **returns(ExpectationsReport, JOB_ANSWERS, status=201))
 async def make_expectations(
-    asker: Asking,
+    asker: JobAsker,
     vhost: OfVhost,
     since: BegunSince = None,
     until: BegunUntil = None,
-    via: Via = "links",
+    via: AlongVia = "links",
     wait: Wait = 3_600.0,
 ) -> Response:
     """Learn what messages lead to and what is out of the ordinary; by default in the last hour."""
     period = await _period(vhost, since, until, asker)
-    asked = {"via": via, "wait": wait, "share": _SHARE, "cases": _CASES, "rare": _RARE}
-    return await _reported(ReportKind.expectations, vhost, period, asked, asker)
+    options = {"via": via, "wait": wait, "share": _SHARE, "cases": _CASES, "rare": _RARE}
+    return await _submit_report(ReportKind.expectations, vhost, period, options, asker)
 
 
-@router.put("/reports/comparison", **answering(ComparisonReport, MAKING, status=201))
+@router.put("/reports/comparison", **returns(ComparisonReport, JOB_ANSWERS, status=201))
 async def make_comparison(
-    asker: Asking,
+    asker: JobAsker,
     vhost: OfVhost,
     since: BegunSince = None,
     until: BegunUntil = None,
@@ -123,7 +123,7 @@ async def make_comparison(
     before_until: Annotated[
         Moment | None, Query(description="Compared with what began before; by default `since`.")
     ] = None,
-    via: Via = "links",
+    via: AlongVia = "links",
     wait: Wait = 3_600.0,
 ) -> Response:
     """Compare a period, by default the last hour, with another: by default as long, just before."""
@@ -133,18 +133,18 @@ async def make_comparison(
     first = max(0, first)
     if first >= last:
         raise BadRequestError("a comparison needs a time: before_since must be before before_until")
-    asked = {"before_since": first, "before_until": last, "via": via, "wait": wait}
-    asked["cases"] = _CASES
-    return await _reported(ReportKind.comparison, vhost, (start, end), asked, asker)
+    options = {"before_since": first, "before_until": last, "via": via, "wait": wait}
+    options["cases"] = _CASES
+    return await _submit_report(ReportKind.comparison, vhost, (start, end), options, asker)
 
 
-@router.put("/correlations", **answering(CorrelationReport, MAKING, status=201))
+@router.put("/correlations", **returns(CorrelationReport, JOB_ANSWERS, status=201))
 async def correlate(
-    asker: Asking, vhost: OfVhost, since: RecordedSince = None, until: RecordedUntil = None
+    asker: JobAsker, vhost: OfVhost, since: RecordedSince = None, until: RecordedUntil = None
 ) -> Response:
     """Look for fields by which messages name others, as a job; by default in the last day."""
     period = await _period(vhost, since, until, asker, usual=DAY)
-    return await _reported(ReportKind.correlations, vhost, period, {}, asker)
+    return await _submit_report(ReportKind.correlations, vhost, period, {}, asker)
 
 
 async def _period(
@@ -156,41 +156,41 @@ async def _period(
     return period_of(since, until, usual)
 
 
-async def _reported(
-    kind: ReportKind, vhost: str, period: tuple[int, int], asked: Json, asker: Asker
+async def _submit_report(
+    kind: ReportKind, vhost: str, period: tuple[int, int], options: Json, asker: Asker
 ) -> Response:
     reports = asker.parts.folders.reports
-    request = reports.request(kind, vhost, *period, asker.user.name, asked)
+    request = reports.request(kind, vhost, *period, asker.user.name, options)
     return await asker.submit(request, reports, lambda result: reports.get(result["id"]))
 
 
 @router.get(
-    "/reports", **answering(list[AnyFacts], READING, description="Each: the facts of a report.")
+    "/reports", **returns(list[AnyFacts], READING, description="Each: the facts of a report.")
 )
 async def list_reports(user: Reader, parts: Parts) -> Response:
     """Every report that the user may read, the one made last first, without its lists."""
-    found = await asyncio.to_thread(parts.folders.reports.newest)
-    vhosts = {facts["vhost"] for facts in found}
-    readable = {each for each in vhosts if user.sees(each) and user.content.cover(each)}
-    return json_answer([facts for facts in found if facts["vhost"] in readable])
+    reports = await asyncio.to_thread(parts.folders.reports.newest)
+    vhosts = {facts["vhost"] for facts in reports}
+    readable = {vhost for vhost in vhosts if user.sees(vhost) and user.content.cover(vhost)}
+    return json_answer([facts for facts in reports if facts["vhost"] in readable])
 
 
-@router.get("/reports/{report_id}", **answering(AnyReport, READING_ONE, description="A report."))
+@router.get("/reports/{report_id}", **returns(AnyReport, READING_ONE, description="A report."))
 async def get_report(report_id: ReportId, user: Reader, parts: Parts) -> Response:
     """One report."""
-    found = await asyncio.to_thread(parts.folders.reports.get, report_id)
-    user.must_see(found["vhost"], "report")
-    user.must_read(found["vhost"])
-    return json_answer(found)
+    report = await asyncio.to_thread(parts.folders.reports.get, report_id)
+    user.must_see(report["vhost"], "report")
+    user.must_read(report["vhost"])
+    return json_answer(report)
 
 
-Since = Annotated[Moment | None, Query(description="Counted from this time on.")]
-Until = Annotated[Moment | None, Query(description="Counted before this time.")]
+CountedSince = Annotated[Moment | None, Query(description="Counted from this time on.")]
+CountedUntil = Annotated[Moment | None, Query(description="Counted before this time.")]
 
 
-@topologies.put("", **answering(Topology, MAKING, status=201))
+@topologies.put("", **returns(Topology, JOB_ANSWERS, status=201))
 async def count_topology(
-    asker: Asking, vhost: OfVhost, since: Since = None, until: Until = None
+    asker: JobAsker, vhost: OfVhost, since: CountedSince = None, until: CountedUntil = None
 ) -> Response:
     """Count who sends what where, as a job; by default in the last hour."""
     await trace_id_of(vhost, asker.user, asker.parts)
@@ -199,9 +199,13 @@ async def count_topology(
     return await asker.submit(request, folder, lambda result: folder.get(vhost, *period))
 
 
-@topologies.get("", **answering(Topology, READING_ONE))
+@topologies.get("", **returns(Topology, READING_ONE))
 async def get_topology(
-    user: Reader, parts: Parts, vhost: OfVhost, since: Since = None, until: Until = None
+    user: Reader,
+    parts: Parts,
+    vhost: OfVhost,
+    since: CountedSince = None,
+    until: CountedUntil = None,
 ) -> Response:
     """Give what was counted for a period, or last."""
     user.must_see(vhost)

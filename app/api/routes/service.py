@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Response
 
-from app.api.described import answer_of, answering, json_answer
+from app.api.described import answer_of, json_answer, returns
 from app.api.openapi import READING, answers
 from app.api.readiness import Health
 from app.api.services import Parts
@@ -24,7 +24,7 @@ class Whoami(msgspec.Struct, frozen=True):
     may_write: bool
 
 
-@router.get("/itc_db/whoami", **answering(Whoami, READING))
+@router.get("/itc_db/whoami", **returns(Whoami, READING))
 async def whoami(user: Reader, parts: Parts) -> Response:
     """The signed-in user, and the virtual hosts there are to choose from."""
     vhosts = user.vhosts if user.vhosts is not None else await _every_vhost(parts)
@@ -39,7 +39,7 @@ async def _every_vhost(parts: Parts) -> frozenset[str]:
         return frozenset(status.vhost for status in await parts.traces.statuses())
 
 
-@router.get("/health/live", **answering(Health, answers(400)))
+@router.get("/health/live", **returns(Health, answers(400)))
 async def probe_live() -> Response:
     """The process answers."""
     return json_answer(Health("ok", {}))
@@ -48,7 +48,7 @@ async def probe_live() -> Response:
 _UNAVAILABLE = answer_of(Health, description="Something is unavailable: see `checks`.")
 
 
-@router.get("/health/ready", **answering(Health, {**answers(400), 503: _UNAVAILABLE}))
+@router.get("/health/ready", **returns(Health, {**answers(400), 503: _UNAVAILABLE}))
 async def probe_ready(parts: Parts) -> Response:
     """The service can do its work: the database and the management API answer, no trace failed.
 

@@ -12,7 +12,7 @@ from app.api.otlp import as_json, as_protobuf
 from app.api.otlp.intake import JSON, PROTOBUF, Intake, is_protobuf
 from app.api.problems import status_of
 from app.api.services import Parts
-from app.api.signin.auth import signed_in
+from app.api.signin.auth import sign_in
 from app.errors import ItcError, NotAuthorisedError, NotFoundError
 
 router = APIRouter(tags=["spans"])
@@ -28,7 +28,7 @@ _SPANS = {
 _BODY: dict[str, Any] = {
     "requestBody": {"required": True, "content": {JSON: _SPANS, PROTOBUF: _BINARY}}
 }
-_TAKEN: dict[str, Any] = {
+_RESPONSE: dict[str, Any] = {
     "description": "An ExportTraceServiceResponse: empty, or with what was refused.",
     "content": {JSON: {"schema": {"type": "object"}}, PROTOBUF: _BINARY},
 }
@@ -37,7 +37,7 @@ _TAKEN: dict[str, Any] = {
 @router.post(
     "/v1/traces",
     response_class=Response,
-    responses={**answers(400, 401, 403, 404, 415, 429, 503), **WITH_BODY, 200: _TAKEN},
+    responses={**answers(400, 401, 403, 404, 415, 429, 503), **WITH_BODY, 200: _RESPONSE},
     openapi_extra=_BODY,
 )
 async def take_spans(parts: Parts, request: Request) -> Response:
@@ -45,14 +45,14 @@ async def take_spans(parts: Parts, request: Request) -> Response:
 
     What is wrong with spans in protobuf is said in protobuf too, as a `google.rpc.Status`.
     """
-    user = await signed_in(request)
+    user = await sign_in(request)
     if not user.may_write and user.name not in parts.settings.otlp_users:
         raise NotAuthorisedError("sending spans needs administrator, or a name in ITC_OTLP_USERS")
     if parts.spans is None:
         raise NotFoundError("spans are not taken here: ITC_OTLP is off")
     content_type = request.headers.get("content-type", "")
     try:
-        return await _taken(parts.spans, request, content_type)
+        return await _take(parts.spans, request, content_type)
     except (ItcError, HTTPException) as error:
         if not is_protobuf(content_type):
             raise
@@ -60,13 +60,13 @@ async def take_spans(parts: Parts, request: Request) -> Response:
         return Response(as_protobuf.status(reason), status, headers, media_type=PROTOBUF)
 
 
-async def _taken(intake: Intake, request: Request, content_type: str) -> Response:
+async def _take(intake: Intake, request: Request, content_type: str) -> Response:
     body = await request.body()
     encoding = request.headers.get("content-encoding", "")
     reasons = await intake.take(body, content_type, encoding)
     refused = reasons.total()
-    said = ", ".join(f"{count} {why.value}" for why, count in sorted(reasons.items()))
-    message = f"refused: {said}" if refused else ""
+    counts = ", ".join(f"{count} {reason.value}" for reason, count in sorted(reasons.items()))
+    message = f"refused: {counts}" if refused else ""
     if is_protobuf(content_type):
         return Response(as_protobuf.answer(refused, message), media_type=PROTOBUF)
     return Response(as_json.answer(refused, message), media_type=JSON)

@@ -12,7 +12,7 @@ from fastapi import Depends, Header, Request, Response
 
 from app.api.described import answer_of, json_answer
 from app.api.openapi import LOCATION, WRITING, answers, example, link
-from app.api.parameters import waiting
+from app.api.parameters import cap_wait
 from app.api.problems import FailedJobError
 from app.api.rights import while_allowed
 from app.api.services import Parts
@@ -41,7 +41,7 @@ class Preference(NamedTuple):
 
 
 # For a route's ``responses``: what a job adds, such as the answer to a client that does not wait.
-MAKING = (
+JOB_ANSWERS = (
     WRITING
     | answers(500, 501)
     | {
@@ -73,32 +73,32 @@ class Asker(NamedTuple):
         read: Callable[[Json], Json] = lambda result: result,
         *,
         is_new: Callable[[Json], object] = lambda result: True,
-        known: Json | None = None,
+        early_result: Json | None = None,
     ) -> Response:
         """Submit a job and wait; returns its result, or 202 with the job.
 
         Of a job that writes one of the ``documents``, ``read`` gives that. ``is_new`` says whether
-        anything was made, ``known`` is a result that is known before the job begins. Raises
+        anything was made, ``early_result`` is a result that is known before the job begins. Raises
         `FailedJobError` if it fails, `ConflictError` if somebody cancels it.
         """
         if documents is not None:  # before the job, because not every client waits for its end
             await asyncio.to_thread(documents.forget_old, request.vhost)
         preference, jobs = preference_of(self.prefer), self.parts.jobs
         seconds = math.inf if preference is None else preference.seconds
-        if known is not None:
-            job = await jobs.settle(request, known)
+        if early_result is not None:
+            job = await jobs.settle(request, early_result)
         else:
             job = await jobs.submit(request)
             if seconds:
-                ended = await while_allowed(
+                finished = await while_allowed(
                     jobs.wait(job.id), seconds, self.parts, self.user, self.request, _LOOK_SECONDS
                 )
-                job = ended or await jobs.job(job.id)
-        if job.state in ENDED and (seconds or known is None):
+                job = finished or await jobs.job(job.id)
+        if job.state in ENDED and (seconds or early_result is None):
             result = _result(job)
-            found = await asyncio.to_thread(read, result)
-            where = {"location": result["location"]} if result.get("location") else {}
-            response = json_answer(found, 201 if is_new(result) else 200, where)
+            document = await asyncio.to_thread(read, result)
+            headers = {"location": result["location"]} if result.get("location") else {}
+            response = json_answer(document, 201 if is_new(result) else 200, headers)
         else:
             response = json_answer(job, 202, {"location": f"/itc_db/jobs/{job.id}"})
         if preference is not None:
@@ -110,7 +110,7 @@ async def _asker(request: Request, user: Writer, parts: Parts, prefer: _Prefer =
     return Asker(user, parts, request, prefer)
 
 
-Asking = Annotated[Asker, Depends(_asker)]
+JobAsker = Annotated[Asker, Depends(_asker)]
 
 
 def preference_of(prefer: str | None) -> Preference | None:
@@ -122,7 +122,7 @@ def preference_of(prefer: str | None) -> Preference | None:
     seconds = wishes.get("wait", "")
     asynchronous = wishes.get("respond-async") == ""
     if _SECONDS.fullmatch(seconds):
-        waits = waiting(float(seconds))
+        waits = cap_wait(float(seconds))
         applied = f"wait={math.floor(waits)}"
         return Preference(waits, f"respond-async, {applied}" if asynchronous else applied)
     return Preference(0.0, "respond-async") if asynchronous else None

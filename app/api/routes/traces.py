@@ -9,8 +9,8 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from app.api.described import answering, json_answer
-from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example, put, putting
+from app.api.described import json_answer, returns
+from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example, put, put_route
 from app.api.parameters import Name, Text
 from app.api.routes.bodies import AliasRequest, TraceRequest, body_of, check_words, json_body
 from app.api.routes.queries import OfVhost
@@ -40,7 +40,7 @@ Limit = Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")]
 
 @router.put(
     ONE_TRACE,
-    **putting(
+    **put_route(
         "It is started, or goes on by other rules.",
         "It runs already, or was reset.",
         body_of(TraceRequest, required=False),
@@ -67,7 +67,7 @@ async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request
     return put(created)
 
 
-@router.get(ONE_TRACE, **answering(TraceStatus, READING_ONE))
+@router.get(ONE_TRACE, **returns(TraceStatus, READING_ONE))
 async def get_trace(vhost: Vhost, user: Reader, parts: Parts) -> Response:
     """The state of a virtual host's trace."""
     user.must_see(vhost)
@@ -81,7 +81,7 @@ async def stop_trace(vhost: Vhost, user: Writer, parts: Parts) -> None:
     await parts.traces.stop(vhost)
 
 
-@router.get("/itc_db/traces", **answering(list[TraceStatus], READING))
+@router.get("/itc_db/traces", **returns(list[TraceStatus], READING))
 async def list_traces(user: Reader, parts: Parts) -> Response:
     """Every trace that the user may see."""
     return json_answer(await visible_traces(user, parts))
@@ -91,19 +91,21 @@ async def visible_traces(user: User, parts: Parts) -> list[TraceStatus]:
     return [status for status in await parts.traces.statuses() if user.sees(status.vhost)]
 
 
-@router.get("/itc_db/in_hand", **answering(CopiesInHand, READING))
+@router.get("/itc_db/in_hand", **returns(CopiesInHand, READING))
 async def get_in_hand(user: Reader, parts: Parts, vhost: OfVhostOrAll = None) -> Response:
     """What consumers hold now, in running traces, as far as the broker plugin tells."""
-    return json_answer(await held_in(await visible_traces(user, parts), parts, vhost))
+    return json_answer(await copies_in_hand(await visible_traces(user, parts), parts, vhost))
 
 
-async def held_in(
+async def copies_in_hand(
     statuses: Iterable[TraceStatus], parts: Parts, vhost: str | None = None
 ) -> CopiesInHand:
     """What consumers hold; of traces that do not run nobody knows what has become of it."""
-    running = [each.vhost for each in statuses if each.state is TraceState.running]
-    wanted = [each for each in running if vhost in (None, each)]
-    return await parts.store.copies.in_hand(wanted, at=now())
+    running = [
+        vhost_name.vhost for vhost_name in statuses if vhost_name.state is TraceState.running
+    ]
+    vhosts = [vhost_name for vhost_name in running if vhost in (None, vhost_name)]
+    return await parts.store.copies.in_hand(vhosts, at=now())
 
 
 class PruneResult(msgspec.Struct, frozen=True):
@@ -115,7 +117,7 @@ class PruneResult(msgspec.Struct, frozen=True):
     dry_run: bool
 
 
-@router.delete("/itc_db", **answering(PruneResult, WRITING))
+@router.delete("/itc_db", **returns(PruneResult, WRITING))
 async def prune_events(
     user: Writer,
     parts: Parts,
@@ -137,32 +139,32 @@ async def prune_events(
 ) -> Response:
     """Remove the oldest events of a trace; without a bound, as its own retention would."""
     user.must_see(vhost)
-    through = await _archived_through(vhost, parts) if archived else None
+    last_id = await _last_archived(vhost, parts) if archived else None
     pruned = await parts.traces.upkeep.prune(
         vhost,
         keep_events=keep_events,
         keep_seconds=None if keep_days is None else keep_days * 86_400,
-        through=through,
+        through=last_id,
         dry_run=dry_run,
     )
     return json_answer(PruneResult(vhost, pruned.events, pruned.participants, dry_run))
 
 
-async def _archived_through(vhost: str, parts: Parts) -> int:
+async def _last_archived(vhost: str, parts: Parts) -> int:
     """The id up to which a virtual host's events are archived, checked against the stored ones.
 
     Raises `NotFoundError` if nothing is archived, `ConflictError` if the archive is damaged or
     belongs to another store.
     """
-    through = await asyncio.to_thread(parts.folders.archives.through, vhost)
-    found = await parts.store.events.find(
-        EventFilter(vhost=vhost), before=through + 1, limit=1, large=NOTHING_LARGE
+    last_id = await asyncio.to_thread(parts.folders.archives.through, vhost)
+    events = await parts.store.events.find(
+        EventFilter(vhost=vhost), before=last_id + 1, limit=1, large=NOTHING_LARGE
     )
-    newest = next(((each.id, each.recorded_at) for each in found.items), None)
+    newest = next(((event.id, event.recorded_at) for event in events.items), None)
     return await asyncio.to_thread(parts.folders.archives.prunable, vhost, newest)
 
 
-@router.get("/itc_db/participants", **answering(list[Participant], READING_ONE))
+@router.get("/itc_db/participants", **returns(list[Participant], READING_ONE))
 async def list_participants(
     user: Reader,
     parts: Parts,
@@ -174,8 +176,8 @@ async def list_participants(
 ) -> Response:
     """The participants of a virtual host's trace, those with the newest events first."""
     trace_id = await trace_id_of(vhost, user, parts)
-    found = await parts.store.participants.list(trace_id, before_id=before, limit=limit)
-    return json_answer([*found])
+    participants = await parts.store.participants.list(trace_id, before_id=before, limit=limit)
+    return json_answer([*participants])
 
 
 ONE_PARTICIPANT = "/itc_db/participants/{vhost}/{participant}"
@@ -223,7 +225,7 @@ async def trace_of(vhost: str, user: User, parts: Parts) -> Trace:
     return trace
 
 
-@router.get("/itc_db/quarantine", **answering(list[Quarantined], READING_ONE))
+@router.get("/itc_db/quarantine", **returns(list[Quarantined], READING_ONE))
 async def list_quarantine(
     user: Reader,
     parts: Parts,
@@ -234,7 +236,12 @@ async def list_quarantine(
     limit: Limit = 100,
 ) -> Response:
     """Trace messages that could not be read, newest first."""
-    found = await parts.store.quarantine.newest(user.listed(vhost), before_id=before, limit=limit)
+    messages = await parts.store.quarantine.newest(
+        user.vhosts_to_list(vhost), before_id=before, limit=limit
+    )
     return json_answer(
-        [one if user.content.cover(one.vhost) else one.without_content() for one in found]
+        [
+            message if user.content.cover(message.vhost) else message.without_content()
+            for message in messages
+        ]
     )

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from app.api.described import answer_of, answering
+from app.api.described import answer_of, returns
 from app.api.openapi import WITH_BODY, example
 from app.api.routes.bodies import RestampRequest, body_of, json_body
 from app.api.routes.queries import Moment, OfVhost
-from app.api.routes.submitting import MAKING, Asker, Asking
+from app.api.routes.submitting import JOB_ANSWERS, Asker, JobAsker
 from app.api.routes.traces import trace_id_of, trace_of
 from app.errors import BadRequestError
 from app.restamp.job import check_not_archived, restamp_request
@@ -27,10 +27,10 @@ archives = APIRouter(tags=["archive"], prefix="/itc_db/archive")
 
 @router.put(
     "",
-    **answering((RestampedTrace, RestampOutcome, OfJob), MAKING | WITH_BODY),
+    **returns((RestampedTrace, RestampOutcome, OfJob), JOB_ANSWERS | WITH_BODY),
     openapi_extra=body_of(RestampRequest, required=False),
 )
-async def restamp_trace(asker: Asking, vhost: OfVhost) -> Response:
+async def restamp_trace(asker: JobAsker, vhost: OfVhost) -> Response:
     """Stamp a virtual host's stored events anew, as a job; without a body by the rules it has.
 
     Links are kept, unless the messages are to be read again.
@@ -38,10 +38,10 @@ async def restamp_trace(asker: Asking, vhost: OfVhost) -> Response:
     The trace goes on, and pauses while the new stamps take the place of the old, all at once.
     """
     wish = await json_body(asker.request, RestampRequest) or RestampRequest()
-    return await restamped(asker, vhost, wish)
+    return await submit_restamp(asker, vhost, wish)
 
 
-async def restamped(asker: Asker, vhost: str, wish: RestampRequest) -> Response:
+async def submit_restamp(asker: Asker, vhost: str, wish: RestampRequest) -> Response:
     """Submit the job that restamps a virtual host's trace."""
     user, parts = asker.user, asker.parts
     user.must_see(vhost)
@@ -57,7 +57,7 @@ async def restamped(asker: Asker, vhost: str, wish: RestampRequest) -> Response:
 
 _SUMMARY = (ArchiveSummary, OfJob)
 
-Before = Annotated[Moment | None, Query(description="What was recorded before this time.")]
+BeforeTime = Annotated[Moment | None, Query(description="What was recorded before this time.")]
 KeepDays = Annotated[
     float | None,
     Query(
@@ -71,26 +71,26 @@ KeepDays = Annotated[
 
 @archives.put(
     "",
-    **answering(
+    **returns(
         _SUMMARY,
-        MAKING | {200: answer_of(_SUMMARY, description="There was nothing more to archive.")},
+        JOB_ANSWERS | {200: answer_of(_SUMMARY, description="There was nothing more to archive.")},
         status=201,
     ),
 )
 async def archive_events(
-    asker: Asking, vhost: OfVhost, before: Before = None, keep_days: KeepDays = None
+    asker: JobAsker, vhost: OfVhost, before: BeforeTime = None, keep_days: KeepDays = None
 ) -> Response:
     """Archive a virtual host's oldest events, as a job; they stay stored until they are pruned."""
     await trace_id_of(vhost, asker.user, asker.parts)
     request = asker.parts.folders.archives.request(
-        vhost, _bound(before, keep_days), asker.user.name
+        vhost, _end_of(before, keep_days), asker.user.name
     )
     return await asker.submit(request, is_new=lambda result: result["events"])
 
 
-def _bound(before: Moment | None, keep_days: float | None) -> int:
-    if (before is None) == (keep_days is None):
+def _end_of(moment: Moment | None, keep_days: float | None) -> int:
+    if (moment is None) == (keep_days is None):
         raise BadRequestError("say what to archive: with either before or keep_days")
-    if before is not None:
-        return before
+    if moment is not None:
+        return moment
     return now() - int((keep_days or 0) * DAY)

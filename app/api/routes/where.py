@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from app.api.described import answering, json_answer
+from app.api.described import json_answer, returns
 from app.api.openapi import READING_ONE
 from app.api.parameters import LONGEST_TEXT, WITHOUT_NUL, KnownFields, Text
 from app.api.routes.queries import Moment
@@ -35,7 +35,7 @@ class WhereQuery(KnownFields):
     until: Moment | None = Field(None, description="Of messages recorded before this time.")
 
 
-@router.get("", **answering((Whereabouts, Certainty), READING_ONE))
+@router.get("", **returns((Whereabouts, Certainty), READING_ONE))
 async def get_whereabouts(
     query: Annotated[WhereQuery, Query()], user: Reader, parts: Parts
 ) -> Response:

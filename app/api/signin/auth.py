@@ -78,12 +78,12 @@ class User(msgspec.Struct, frozen=True):
     def sees(self, vhost: str) -> bool:
         return self.vhosts is None or vhost in self.vhosts
 
-    def must_see(self, vhost: str, what: str = "virtual host") -> None:
-        """Raise `NotFoundError` about ``what`` unless the user sees the virtual host."""
+    def must_see(self, vhost: str, thing: str = "virtual host") -> None:
+        """Raise `NotFoundError` about ``thing`` unless the user sees the virtual host."""
         if not self.sees(vhost):
-            raise NotFoundError(f"no such {what}")
+            raise NotFoundError(f"no such {thing}")
 
-    def listed(self, vhost: str | None) -> frozenset[str] | None:
+    def vhosts_to_list(self, vhost: str | None) -> frozenset[str] | None:
         """The virtual hosts of a list of one alone, or of all; raises `NotFoundError`."""
         if vhost is None:
             return self.vhosts
@@ -95,7 +95,7 @@ class User(msgspec.Struct, frozen=True):
         if not self.content.cover(vhost):
             raise self.content.refusal(self.name, vhost)
 
-    def searched(self, vhost: str | None) -> frozenset[str] | None:
+    def vhosts_to_search(self, vhost: str | None) -> frozenset[str] | None:
         """The virtual hosts in which the user may search what messages hold; None for all.
 
         An answer tells what they hold, even if it shows nothing of them. Raises
@@ -106,10 +106,10 @@ class User(msgspec.Struct, frozen=True):
             self.must_read(vhost)
         if self.vhosts is None or vhost is not None:
             return self.vhosts
-        found = frozenset(filter(self.content.cover, self.vhosts))
-        if self.vhosts and not found:
+        vhosts = frozenset(filter(self.content.cover, self.vhosts))
+        if self.vhosts and not vhosts:
             raise self.content.refusal(self.name, min(self.vhosts))
-        return found
+        return vhosts
 
 
 class OpenAccess:
@@ -143,8 +143,8 @@ class BrokerAuthenticator:
         self._loopback_users = frozenset(loopback_users)
         self._clock = clock
         self._key = secrets.token_bytes(32)
-        self._known: OrderedDict[bytes, _Login] = OrderedDict()
-        self._asking: dict[bytes, asyncio.Task[User]] = {}
+        self._logins: OrderedDict[bytes, _Login] = OrderedDict()
+        self._questions: dict[bytes, asyncio.Task[User]] = {}
         self._slots = asyncio.Semaphore(_CONCURRENT_QUESTIONS)
         self._throttle = SignInThrottle(failures, clock)
         self._logged_at = -_LOG_EVERY
@@ -154,64 +154,62 @@ class BrokerAuthenticator:
     ) -> User:
         if not authorization:
             raise NotAuthenticatedError("sign in with the name and password of a broker's user")
-        claimed = self._claimed(authorization, address)
+        name = self._user_name(authorization, address)
         digest = hmac.digest(self._key, authorization, hashlib.sha256)
-        user = self._remembered(digest, vhost)
+        user = self._recall(digest, vhost)
         if user is None:
-            user = await self._ask_once(digest, authorization, claimed, address)
+            user = await self._ask_once(digest, authorization, name, address)
         if self._is_too_far(user.name, address):  # a token, whose user is known only now
             raise NotAuthenticatedError(_from_this_machine_only(user.name))
         return user
 
-    def _claimed(self, authorization: bytes, address: str) -> str:
+    def _user_name(self, authorization: bytes, address: str) -> str:
         """The user that a header names, if the broker may be asked about it.
 
         A refusal here counts as a failed sign-in. A user who may not sign in from this address is
         refused whatever the password, so that nobody can find it out by trying.
         """
         try:
-            claimed = claimed_user(authorization)
+            name = parse_user(authorization)
         except NotAuthenticatedError:
             self._throttle.admit(_NO_CREDENTIALS, address)
             raise
-        if self._is_too_far(claimed, address):
-            self._throttle.admit(claimed, address)
-            raise NotAuthenticatedError(_from_this_machine_only(claimed))
-        return claimed
+        if self._is_too_far(name, address):
+            self._throttle.admit(name, address)
+            raise NotAuthenticatedError(_from_this_machine_only(name))
+        return name
 
     def _is_too_far(self, name: str, address: str) -> bool:
         return name in self._loopback_users and not is_loopback(address)
 
-    def _remembered(self, digest: bytes, vhost: str | None) -> User | None:
+    def _recall(self, digest: bytes, vhost: str | None) -> User | None:
         """The user as the broker described it, if recently enough to answer for ``vhost``.
 
         A virtual host created a moment ago must not stay missing for as long as the rest is
         believed; nor may guessed names turn into a stream of queries.
         """
-        known, now = self._known.get(digest), self._clock()
-        if known is None or known.until < now:
+        login, moment = self._logins.get(digest), self._clock()
+        if login is None or login.expires_at < moment:
             return None
-        self._known.move_to_end(digest)
-        if vhost is None or known.user.sees(vhost) or now < known.look_again:
-            return known.user
-        known.look_again = now + _LOOK_AGAIN_SECONDS
+        self._logins.move_to_end(digest)
+        if vhost is None or login.user.sees(vhost) or moment < login.look_again:
+            return login.user
+        login.look_again = moment + _LOOK_AGAIN_SECONDS
         return None
 
-    async def _ask_once(
-        self, digest: bytes, authorization: bytes, claimed: str, address: str
-    ) -> User:
-        task = self._asking.get(digest)
+    async def _ask_once(self, digest: bytes, authorization: bytes, name: str, address: str) -> User:
+        task = self._questions.get(digest)
         if task is None:
             # What the broker accepted before is no guess, and need not wait for others'.
-            attempt = None if digest in self._known else self._throttle.admit(claimed, address)
+            attempt = None if digest in self._logins else self._throttle.admit(name, address)
             task = asyncio.create_task(self._ask(digest, authorization, attempt))
-            self._asking[digest] = task
-            task.add_done_callback(lambda done: self._answered(digest, done))
+            self._questions[digest] = task
+            task.add_done_callback(lambda task: self._end_question(digest, task))
         # Shielded: a client that goes away must not cancel the others' query.
         return await asyncio.shield(task)
 
-    def _answered(self, digest: bytes, task: asyncio.Task[User]) -> None:
-        del self._asking[digest]
+    def _end_question(self, digest: bytes, task: asyncio.Task[User]) -> None:
+        del self._questions[digest]
         if not task.cancelled():
             task.exception()  # retrieved here, in case every client has gone away
 
@@ -224,20 +222,20 @@ class BrokerAuthenticator:
                 vhosts = await self._broker.visible_vhosts(authorization)
                 content = await self._read_rights(authorization, broker_user.name)
         except (NotAuthenticatedError, NotAuthorisedError) as error:
-            self._known.pop(digest, None)
+            self._logins.pop(digest, None)
             if attempt and isinstance(error, NotAuthorisedError):  # the right password
-                self._throttle.succeeded(attempt)
+                self._throttle.forgive(attempt)
             raise
         except BaseException as error:
             if attempt:
-                self._throttle.unanswered(attempt)
+                self._throttle.take_back(attempt)
             if not isinstance(error, OutageError):
                 raise
             # The client is not signed in yet, and the error says where the management API is.
             self._log_outage(error)
             raise OutageError(_NOBODY_SIGNS_IN) from error
         if attempt:
-            self._throttle.succeeded(attempt)
+            self._throttle.forgive(attempt)
         user = User(broker_user.name, broker_user.tags, vhosts, content)
         self._remember(digest, user)
         return user
@@ -257,25 +255,25 @@ class BrokerAuthenticator:
             return ReadRights(unknown="the broker does not tell the service's account permissions")
 
     def _log_outage(self, error: OutageError) -> None:
-        now = self._clock()
-        if now - self._logged_at >= _LOG_EVERY:
+        moment = self._clock()
+        if moment - self._logged_at >= _LOG_EVERY:
             logger.warning("nobody can sign in: %s", error)
-            self._logged_at = now
+            self._logged_at = moment
 
     def _remember(self, digest: bytes, user: User) -> None:
-        until = self._clock() + self._cache_seconds
-        known = self._known.get(digest)
-        self._known[digest] = _Login(user, until, known.look_again if known else 0.0)
-        self._known.move_to_end(digest)
-        while len(self._known) > self._cache_users:
-            self._known.popitem(last=False)
+        expiry = self._clock() + self._cache_seconds
+        login = self._logins.get(digest)
+        self._logins[digest] = _Login(user, expiry, login.look_again if login else 0.0)
+        self._logins.move_to_end(digest)
+        while len(self._logins) > self._cache_users:
+            self._logins.popitem(last=False)
 
 
 class _Login(msgspec.Struct):
     """The broker's word about some credentials, and until when it is believed."""
 
     user: User
-    until: float
+    expires_at: float
     look_again: float  # when a missing virtual host may be asked about again
 
 
@@ -292,7 +290,7 @@ def authenticator(settings: Settings, management: ManagementApi) -> Authenticato
     )
 
 
-def claimed_user(authorization: bytes) -> str:
+def parse_user(authorization: bytes) -> str:
     """The user that a header names; raises `NotAuthenticatedError`.
 
     Only Basic and Bearer are passed on, and only if they are valid (RFC 7617, RFC 6750). A token
@@ -318,7 +316,7 @@ def _from_this_machine_only(name: str) -> str:
     return f"user {name} can only sign in from this machine"
 
 
-async def signed_in(request: Request, vhost: str | None = None) -> User:
+async def sign_in(request: Request, vhost: str | None = None) -> User:
     authenticator: Authenticator = request.app.state.services.authenticator
     headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
     if len(headers) > 1:  # one of them may be right
@@ -342,20 +340,20 @@ def was_forwarded(headers: Container[str]) -> bool:
     return any(name in headers for name in _SET_BY_PROXIES)
 
 
-def _asked_for(request: Request) -> str | None:
+def _vhost_of(request: Request) -> str | None:
     name = request.path_params.get("vhost")
     return request.query_params.get("vhost") if name is None else unescape(name)
 
 
 async def reader_of(request: Request) -> User:
-    user = await signed_in(request, _asked_for(request))
+    user = await sign_in(request, _vhost_of(request))
     if not user.may_read:
         raise NotAuthorisedError("reading needs the tag monitoring or administrator")
     return user
 
 
 async def writer_of(request: Request) -> User:
-    user = await signed_in(request, _asked_for(request))
+    user = await sign_in(request, _vhost_of(request))
     if not user.may_write:
         raise NotAuthorisedError("starting, stopping, exporting and deleting needs administrator")
     return user

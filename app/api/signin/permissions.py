@@ -74,13 +74,13 @@ class ReadRights(msgspec.Struct, frozen=True):
     def refusal(self, name: str, vhost: str) -> NotAuthorisedError:
         present = dict(self.patterns or ()).get(vhost)
         if self.unknown is not None:
-            has = self.unknown
+            finding = self.unknown
         elif present is None:
-            has = f"user {name} has no permission in virtual host {vhost}"
+            finding = f"user {name} has no permission in virtual host {vhost}"
         else:
-            has = f"user {name} has {present!r} in virtual host {vhost}"
+            finding = f"user {name} has {present!r} in virtual host {vhost}"
         return NotAuthorisedError(
-            f"what messages hold needs permission to read every queue, as '.*' gives it: {has}"
+            f"what messages hold needs permission to read every queue, as '.*' gives it: {finding}"
         )
 
 
@@ -103,8 +103,8 @@ def pattern_of(pattern: str) -> ReadPattern:
         return ReadPattern(lambda name: True, reads_all=True)
     try:
         if unlike is None:
-            return ReadPattern(_found(pattern), reads_all=False)
-        is_like, is_unlike = _found(f"^(?:{like})"), _found(f"^(?:{unlike})")
+            return ReadPattern(_searcher(pattern), reads_all=False)
+        is_like, is_unlike = _searcher(f"^(?:{like})"), _searcher(f"^(?:{unlike})")
     except re2.error:
         return ReadPattern(lambda name: False, reads_all=False)
     # Of a name with a line's end PCRE's `$` also means the place before it.
@@ -113,7 +113,7 @@ def pattern_of(pattern: str) -> ReadPattern:
     )
 
 
-def _found(pattern: str) -> Callable[[str], bool]:
+def _searcher(pattern: str) -> Callable[[str], bool]:
     """Tell whether a pattern is found in a name's bytes, which is what the broker looks at."""
     options = re2.Options()
     options.log_errors = False

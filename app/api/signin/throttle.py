@@ -49,23 +49,23 @@ class SignInThrottle:
 
     def admit(self, user: str, address: str) -> SignInAttempt:
         """Count an attempt; raises `SlowDownError` where it comes too early."""
-        network, now = network_of(address), self._clock()
+        network, moment = network_of(address), self._clock()
         key = (network, user)
-        wait = max(self._users.until(key), self._networks.until(network)) - now
+        wait = max(self._users.waits_until(key), self._networks.waits_until(network)) - moment
         if wait > 0:
             raise SlowDownError("too many failed sign-ins: wait before the next", wait)
-        self._users.count(key, now)
-        return SignInAttempt(user, network, self._networks.count(network, now))
+        self._users.count(key, moment)
+        return SignInAttempt(user, network, self._networks.count(network, moment))
 
-    def succeeded(self, attempt: SignInAttempt) -> None:
+    def forgive(self, attempt: SignInAttempt) -> None:
         """Forgive the user's failures from this address: whoever made them knows the password.
 
         Failures with other users' names stay, and so does the wait they cause.
         """
-        own = self._users.forget((attempt.network, attempt.user))
-        self._networks.take_back(attempt.network, own, attempt.wait)
+        failures = self._users.forget((attempt.network, attempt.user))
+        self._networks.take_back(attempt.network, failures, attempt.wait)
 
-    def unanswered(self, attempt: SignInAttempt) -> None:
+    def take_back(self, attempt: SignInAttempt) -> None:
         """Take one attempt back: the broker did not say whether it was right."""
         self._users.take_back((attempt.network, attempt.user), 1)
         self._networks.take_back(attempt.network, 1, attempt.wait)
@@ -74,34 +74,34 @@ class SignInThrottle:
 class _Entry(msgspec.Struct):
     failures: int = 0
     last: float = 0.0
-    until: float = 0.0
+    waits_until: float = 0.0
 
 
 class _Failures(Generic[Key]):
     """Failures by key; after ``allowed`` of them each further one doubles the wait."""
 
-    def __init__(self, allowed: int, capacity: int) -> None:
-        self._allowed = allowed
+    def __init__(self, free: int, capacity: int) -> None:
+        self._free = free
         self._capacity = capacity
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
 
-    def until(self, key: Key) -> float:
+    def waits_until(self, key: Key) -> float:
         entry = self._entries.get(key)
-        return entry.until if entry else 0.0
+        return entry.waits_until if entry else 0.0
 
-    def count(self, key: Key, now: float) -> float:
+    def count(self, key: Key, moment: float) -> float:
         entry = self._entries.setdefault(key, _Entry())
-        if now - entry.last > FORGOTTEN_AFTER:
+        if moment - entry.last > FORGOTTEN_AFTER:
             entry.failures = 0
         entry.failures += 1
-        entry.last = now
-        beyond = entry.failures - self._allowed
-        if beyond >= 0:
-            entry.until = now + min(2.0 ** min(beyond, 16), LONGEST_WAIT)
+        entry.last = moment
+        excess = entry.failures - self._free
+        if excess >= 0:
+            entry.waits_until = moment + min(2.0 ** min(excess, 16), LONGEST_WAIT)
         self._entries.move_to_end(key)
         while len(self._entries) > self._capacity:
             self._entries.popitem(last=False)
-        return entry.until
+        return entry.waits_until
 
     def forget(self, key: Key) -> int:
         """Forget all failures of a key; returns how many there were."""
@@ -117,8 +117,8 @@ class _Failures(Generic[Key]):
         if entry is None:
             return
         entry.failures = max(0, entry.failures - number)
-        if wait is None or entry.until == wait:
-            entry.until = 0.0
+        if wait is None or entry.waits_until == wait:
+            entry.waits_until = 0.0
 
 
 def network_of(address: str) -> str:
