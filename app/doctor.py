@@ -29,6 +29,7 @@ from app.broker.opening import management_api
 from app.broker.outages import VirtualHostError
 from app.broker.trace_queue import QueueBounds, announcements_queue, bound, state
 from app.errors import (
+    BadRequestError,
     ItcError,
     NotAuthenticatedError,
     NotAuthorisedError,
@@ -153,6 +154,8 @@ def _advice(subject: str, error: ItcError) -> str:
     """Advice on an error: one thing, that fits it."""
     if isinstance(error, VirtualHostError):
         return "is ITC_AMQP_URL right, and has its user rights in any virtual host?"
+    if isinstance(error, BadRequestError):
+        return "rabbitmq-itc captures the firehose of RabbitMQ: name such a broker"
     if isinstance(error, RefusedError | NotAuthenticatedError):
         return _REFUSAL_ADVICE.get(subject, _MANAGEMENT_REFUSAL_ADVICE)
     if isinstance(error, NotAuthorisedError):

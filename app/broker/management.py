@@ -21,6 +21,7 @@ import msgspec
 
 from app.broker.announced import connection_of
 from app.errors import (
+    BadRequestError,
     NotAuthenticatedError,
     NotAuthorisedError,
     NotFoundError,
@@ -162,6 +163,7 @@ class _Listener(msgspec.Struct):
 class _Overview(msgspec.Struct):
     node: str
     rabbitmq_version: str = ""
+    lavinmq_version: str | None = None
     listeners: list[_Listener] = []
 
 
@@ -222,7 +224,14 @@ class ManagementApi:
         return frozenset(vhost.name for vhost in found)
 
     async def version(self) -> str:
-        return (await self._get("/api/overview", _Overview)).rabbitmq_version
+        """RabbitMQ's version; raises `BadRequestError` for a broker that has no firehose."""
+        overview = await self._get("/api/overview", _Overview)
+        if overview.lavinmq_version is not None:
+            raise BadRequestError(
+                f"this broker is LavinMQ {overview.lavinmq_version}, which has no firehose: it "
+                "traces no messages, so there is nothing to capture"
+            )
+        return overview.rabbitmq_version
 
     async def nodes(self) -> list[Node]:
         path = f"/api/nodes?columns={','.join(Node.__struct_fields__)}"

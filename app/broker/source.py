@@ -106,6 +106,10 @@ class TraceSource:
             passed.begin(sentinel, partial(self._head, vhost))
             yield passed
 
+    async def check_firehose(self) -> None:
+        """Raise `BadRequestError` for a broker that has no firehose."""
+        await self._management.version()
+
     async def has_vhost(self, vhost: str) -> bool:
         return vhost in await self._management.vhosts()
 

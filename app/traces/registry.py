@@ -96,10 +96,12 @@ class TraceRegistry:
 
         Raises `NotFoundError` for a virtual host that the broker does not have, `ConflictError`
         for other rules than the stored events have, `BadRequestError` for rules, exchanges or
-        queues that there are not, and `OutageError`, also if no service takes it in time.
+        queues that there are not and for a broker without a firehose, and `OutageError`, also if no
+        service takes it in time.
         """
         checked_rules(policy, quiet)
         asked = checked_selection(exchanges, queues)
+        await self._source.check_firehose()
         if not await self._source.has_vhost(vhost):
             raise NotFoundError(f"no such virtual host: the broker has no {vhost!r}")
         async with self.here.lock(vhost):

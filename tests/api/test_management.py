@@ -11,8 +11,18 @@ import httpx2
 import pytest
 
 from app.api.signin.permissions import pattern_of
+from app.broker.consumer import Firehose
 from app.broker.management import Binding, ManagementApi
-from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError, OutageError
+from app.broker.source import TraceSource
+from app.broker.trace_queue import QueueBounds
+from app.doctor import _failure
+from app.errors import (
+    BadRequestError,
+    NotAuthenticatedError,
+    NotAuthorisedError,
+    NotFoundError,
+    OutageError,
+)
 from tests.api.fakes import basic
 from tools.servers import Broker
 
@@ -215,6 +225,18 @@ def answering(answers: dict[str, Any]) -> ManagementApi:
         return httpx2.Response(200, json=answers[request.url.path])
 
     return ManagementApi("http://one", "x", "y", transport=httpx2.MockTransport(answer))
+
+
+async def test_a_broker_without_a_firehose_is_named() -> None:
+    overview = {"node": "lavin", "lavinmq_version": "2.4.1", "product_name": "LavinMQ"}
+    api = answering({"/api/overview": overview})
+    source = TraceSource(Firehose("amqp://localhost", bounds=QueueBounds()), api)
+    with pytest.raises(BadRequestError) as refused:
+        await source.check_firehose()
+    assert str(refused.value).startswith("this broker is LavinMQ 2.4.1, which has no firehose")
+    advice = "rabbitmq-itc captures the firehose of RabbitMQ: name such a broker"
+    assert _failure("broker", refused.value) == (str(refused.value), advice)
+    await api.close()
 
 
 @pytest.mark.parametrize("vhost", [{"name": "shop"}, {"tracing": "unknown"}, {"tracing": None}])

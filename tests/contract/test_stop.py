@@ -31,6 +31,9 @@ class Away:
         raise OutageError("nothing listens there")
         yield
 
+    async def check_firehose(self) -> None:
+        pass
+
     async def has_vhost(self, vhost: str) -> bool:
         return True
 
