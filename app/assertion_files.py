@@ -18,7 +18,7 @@ from model.assertions.language import (
     MOST_ASSERTIONS,
     MOST_BYTES,
     TOO_DEEP,
-    TextPlace,
+    TextPosition,
     Value,
     assertions_in,
 )
@@ -47,11 +47,11 @@ def parse(text: str | bytes) -> list[Assertion]:
         directive = _DIRECTIVE.search(plain)
         if directive is not None:
             line = plain.count("\n", 0, directive.start()) + 1
-            raise TextPlace(line, 1).error("directives are not read")
+            raise TextPosition(line, 1).error("directives are not read")
         return assertions_in(_YamlReader(plain).file())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = TextPlace() if mark is None else _place(mark)
+        place = TextPosition() if mark is None else _place(mark)
         raise place.error(f"this is not YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, UnicodeError) as error:
         raise InvalidAssertionError(f"this is not YAML: {error}") from None
@@ -121,5 +121,5 @@ class _YamlReader:
         return None if tag == _NULL else text
 
 
-def _place(mark: Any) -> TextPlace:
-    return TextPlace(mark.line + 1, mark.column + 1)
+def _place(mark: Any) -> TextPosition:
+    return TextPosition(mark.line + 1, mark.column + 1)

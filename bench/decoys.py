@@ -24,7 +24,7 @@ from app.stored.proposals import RuleProposal, proposals_in
 from app.tracker.links import Rules
 from bench.applications import KEYS, NO_KEY, Application, Message
 from bench.stores import FIRST_TIME, STEP, VHOST, fill
-from model.described import shown
+from model.described import json_of
 from spark_jobs.reports.look import look
 from spark_jobs.spark.database import DatabaseAddress
 
@@ -116,7 +116,7 @@ async def looked_at(number: int, folder: Path) -> tuple[DecoyApplication, list[R
     await fill(f"sqlite+aiosqlite:///{path}", application.records(), Rules(()))
     found = look(DatabaseAddress.from_url(f"sqlite:///{path}"), VHOST, MOST_EVENTS)
     path.unlink()
-    return application, proposals_in(shown(found))
+    return application, proposals_in(json_of(found))
 
 
 def decoys_in(application: DecoyApplication, found: Sequence[RuleProposal]) -> list[set[str]]:

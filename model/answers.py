@@ -20,7 +20,7 @@ class Verdict(enum.StrEnum):
     unknown = "unknown"  # it happened after none, but after an event of unknown cause
 
 
-ORDERED = frozenset({Relation.before, Relation.after})
+IN_ORDER = frozenset({Relation.before, Relation.after})
 
 _SENTENCES = {
     Relation.before: "event {a} happened before event {b}, and may have influenced it",
@@ -36,10 +36,10 @@ _AS_KNOWN = (
     "events {a} and {b} are concurrent as far as is known, but {why},"
     " so there may be a path that was not recorded"
 )
-_MISSING = "messages may be missing between them"
-_MISSING_HERE = "messages may be missing"
+_INCOMPLETE = "messages may be missing between them"
+_INCOMPLETE_HERE = "messages may be missing"
 _DOUBTFUL = "some participants may be parts of one program"
-_BEHIND = "the publish of a delivery in their past was not seen"
+_PUBLISH_UNSEEN = "the publish of a delivery in their past was not seen"
 
 _NOT_EVIDENT = {
     Relation.before: "event {a} may have caused event {b}, but {what} says so",
@@ -58,7 +58,7 @@ class Statement(NamedTuple):
     sentence: str
 
 
-def said_of(
+def statement_of(
     a: int,
     b: int,
     relation: Relation,
@@ -75,14 +75,14 @@ def said_of(
     None without one. ``doubtful`` names events of unknown cause between them (`model.doubtful`).
     The later may be a delivery of any of ``candidates`` messages.
     """
-    if relation in ORDERED and how is not None:
+    if relation in IN_ORDER and how is not None:
         return Statement("caused", _CAUSED[relation].format(a=a, b=b, how=how))
-    whys = [_MISSING] * (not complete) + [_DOUBTFUL] * (not sound)
+    whys = [_INCOMPLETE] * (not complete) + [_DOUBTFUL] * (not sound)
     whys += [doubtful] if doubtful else []
     if relation is Relation.concurrent and whys:
         return Statement("unknown", _AS_KNOWN.format(a=a, b=b, why=" and ".join(whys)))
     # Nothing causes itself, either.
-    answer: Answer = "may have" if relation in ORDERED else "cannot have"
+    answer: Answer = "may have" if relation in IN_ORDER else "cannot have"
     sentence = _SENTENCES[relation].format(a=a, b=b)
     return Statement(answer, sentence + equals(max(a, b), candidates, answer))
 
@@ -125,8 +125,8 @@ def touched_sentence(
         return f"{begin} {possible}, {rest:,} cannot have been"
     if complete and sound:
         summary = f"{begin} {possible}, {rest - unknown:,} cannot have been"
-        return f"{summary}, and for {unknown:,} it is unknown, because {_BEHIND}"
-    reason = " and ".join([_MISSING_HERE] * (not complete) + [_DOUBTFUL] * (not sound))
+        return f"{summary}, and for {unknown:,} it is unknown, because {_PUBLISH_UNSEEN}"
+    reason = " and ".join([_INCOMPLETE_HERE] * (not complete) + [_DOUBTFUL] * (not sound))
     return (
         f"as far as is known, {begin} {possible}, and nothing known leads to {rest:,}; but {reason}"
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from model.gaps import Gap
-from model.sound import AssumedParticipant, Misfit, Missing
+from model.sound import AssumedParticipant, Misfit, SplitParticipant
 
 MANIFEST = "manifest.json"
 
@@ -46,7 +46,7 @@ class ArchiveManifest:
     gaps: tuple[Gap, ...] = ()
     assumed: tuple[AssumedParticipant, ...] = ()
     misfit: Misfit | None = None
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[SplitParticipant, ...] = ()
 
     @classmethod
     def at(cls, root: Path, vhost: str, trace: int) -> Self:
@@ -71,7 +71,7 @@ class ArchiveManifest:
             tuple(Gap(**gap) for gap in manifest["gaps"]),
             tuple(AssumedParticipant(**row) for row in manifest["assumed"]),
             Misfit(**manifest["misfit"]) if manifest["misfit"] else None,
-            tuple(Missing(**row) for row in manifest["missing"]),
+            tuple(SplitParticipant(**row) for row in manifest["missing"]),
         )
 
     @property

@@ -25,7 +25,7 @@ MOST_DIGITS = 640  # of a number: what they take grows with their square
 MOST_DEPTH = 500  # a body nested deeper is refused, wherever on Python's stack we are
 
 TOO_LARGE, TOO_DEEP, NOT_JSON = "body too large", "body nested too deep", "body not JSON"
-BROKEN, UNKNOWN = "body not decompressed", "body in an unknown encoding"
+NOT_UNPACKED, UNKNOWN = "body not decompressed", "body in an unknown encoding"
 
 _COMPRESSED = {"gzip": 31, "x-gzip": 31, "deflate": 15, "zlib": 15}  # and the window for `zlib`
 # Encodings that are no compression: character sets, and those of mail.
@@ -36,11 +36,11 @@ _PLAIN = re.compile(
 ).fullmatch
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MARKS = (codecs.BOM_UTF8, *_UTF_16, b"\x1f\x8b")
-MARKED = frozenset(mark[0] for mark in _MARKS)
-"""First bytes of bodies that may be `decoded`."""
+FIRST_BYTES = frozenset(mark[0] for mark in _MARKS)
+"""First bytes of bodies that may be `decode_body`."""
 
 
-def decoded(body: bytes, encoding: Any, refused: Counter[str]) -> bytes:
+def decode_body(body: bytes, encoding: Any, refused: Counter[str]) -> bytes:
     """A body as plain UTF-8, by its first bytes or its ``content_encoding``.
 
     The body itself if that fails, which is counted.
@@ -61,12 +61,12 @@ def decoded(body: bytes, encoding: Any, refused: Counter[str]) -> bytes:
             reader = zlib.decompressobj(window)
             plain = reader.decompress(body, min(MOST_BYTES, SMALL + MOST_UNPACKED * len(body)))
             if not reader.eof:
-                refused[TOO_LARGE if reader.unconsumed_tail else BROKEN] += 1
+                refused[TOO_LARGE if reader.unconsumed_tail else NOT_UNPACKED] += 1
                 return body
         if plain.startswith(_UTF_16):
             return plain.decode("utf-16").encode()
     except (zlib.error, UnicodeDecodeError):
-        refused[BROKEN] += 1
+        refused[NOT_UNPACKED] += 1
         return body
     return plain.removeprefix(codecs.BOM_UTF8)
 
@@ -83,9 +83,9 @@ def may_be_escaped(part: str) -> bool:
 def searchable(body: bytes, encoding: str | None, escapes: bool) -> bytes | None:
     """The text of a body for searches, where that differs from its bytes; else None.
 
-    The body as `decoded`, and with ``escapes`` behind it the JSON without its escapes.
+    The body as `decode_body`, and with ``escapes`` behind it the JSON without its escapes.
     """
-    read = decoded(body, encoding, Counter())
+    read = decode_body(body, encoding, Counter())
     texts = [] if read is body else [read]
     if escapes and b"\\" in read and len(read) <= MOST_BYTES:
         texts += _unescaped(read)
@@ -111,7 +111,7 @@ def _unescaped(body: bytes) -> list[bytes]:
     return []
 
 
-_OTHERS = bytes(sorted(set(range(256)) - set(b"[]{}")))
+_NO_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _DIGITS = bytes.maketrans(b"123456789", b"0" * 9)
 
@@ -162,7 +162,7 @@ def fault_of(body: bytes) -> str | None:
 def _depth(body: bytes) -> int:
     """The depth to which a body is nested, outside its strings."""
     strings = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"', 4 * MOST_VALUES)
-    steps = array("b", b"".join(strings[::2]).translate(_STEPS, _OTHERS))
+    steps = array("b", b"".join(strings[::2]).translate(_STEPS, _NO_BRACKETS))
     return max(accumulate(steps), default=0)
 
 

@@ -47,14 +47,14 @@ HowWord: TypeAlias = Literal[
     "overflow",
 ]
 
-OFTEN = 3
+MANY_REDELIVERIES = 3
 """Redeliveries from which on a copy "came back again and again"."""
 MOST_KEYS = 5
 MOST_PUBLISHES = 16
 """The last publishes of each participant that are compared with a conversation's own."""
-_LEFT = ("handed_over", "gone")
+_OFF_QUEUE = ("handed_over", "gone")
 _ACTS = frozenset(kind.name for kind in BY_BROKER)
-_SAME = _ACTS | {EdgeKind.forward.name}
+_REPEATS = _ACTS | {EdgeKind.forward.name}
 
 
 class Outcome(enum.StrEnum):
@@ -368,7 +368,7 @@ def conversation_of(
     how long consumers handled deliveries (µs); ``losses`` are by publish and queue. ``gaps`` may be
     any of the trace.
     """
-    told = _Told(root, events, causes, via, origins, spans or {}, losses or {})
+    told = _Assembly(root, events, causes, via, origins, spans or {}, losses or {})
     last = max(told.events, default=root.id)
     # The last effect may be missing right behind the last event. What was left out by choice is of
     # no conversation.
@@ -378,7 +378,7 @@ def conversation_of(
     return told.told(publishers or {}, truncated, is_whole)
 
 
-class _Told:
+class _Assembly:
     def __init__(
         self,
         root: ConversationEvent,
@@ -515,7 +515,7 @@ class _Told:
         is_elsewhere = not causes and head.id not in self.origins and self.via is not Via.links
         waits = any(copy.state == "waiting" for copy in copies)
         is_held = any(_is_held(delivery) for copy in copies for delivery in copy.deliveries)
-        is_vague = any(copy.state in _LEFT and _is_vague(copy) for copy in copies)
+        is_vague = any(copy.state in _OFF_QUEUE and _is_vague(copy) for copy in copies)
         is_vague |= not copies  # a direct reply, if it has not failed
         settled = Outcome.unknown if is_vague else Outcome.done
         alive = Outcome.waiting if waits else Outcome.open if is_held else settled
@@ -627,7 +627,10 @@ class _Told:
             if (death := _died_of(head, deliveries)) is not None:
                 return MessageFailure("died", death.queue, death.reason)
         for queue, deliveries in copies.items():
-            if sum(delivery.match is Match.redelivered for delivery in deliveries) >= OFTEN:
+            if (
+                sum(delivery.match is Match.redelivered for delivery in deliveries)
+                >= MANY_REDELIVERIES
+            ):
                 return MessageFailure("came_back", queue)
         for queue, loss in self.losses.get(head.id, {}).items():
             if loss.is_final and queue in copies and not copies[queue] and not self._unrouted(head):
@@ -770,7 +773,7 @@ class _Told:
                     nearest.pop(parent, None)
                 else:
                     past = dict(past)
-            is_again = bool(causes) and causes[0].kind in _SAME
+            is_again = bool(causes) and causes[0].kind in _REPEATS
             if not is_again:
                 if head.message_type in past:
                     by_type[head.message_type] |= {past[head.message_type], head.id}
@@ -827,7 +830,7 @@ def _outcome(messages: Sequence[Message], is_open: bool, *, is_known: bool) -> O
     return Outcome.done if is_known and Outcome.unknown not in outcomes else Outcome.unknown
 
 
-_FAILED = {
+_FAILURE_WORDS = {
     "error_queue": "went to an error queue",
     "unroutable": "could not be routed",
     "came_back": "came back again and again",
@@ -860,7 +863,7 @@ def sentence_of(
     ``unnamed``, ``silent`` and ``pending`` are names of participants that may carry it on. Unless
     it ``is_whole``, events of it may be missing.
     """
-    effects, took = counts.messages - 1, spoken(ended_at - root.at)
+    effects, took = counts.messages - 1, duration_words(ended_at - root.at)
     effects_text = number_of(effects, "more message")
     if truncated:
         effects_text = f"at least {effects_text}" if effects else "more than is shown"
@@ -869,7 +872,7 @@ def sentence_of(
         clauses = [f"{root.message_type}: {_NONE_NAMES_IT[via]}, in {took}"]
     failures = Counter((f.kind, f.queue) for f in (message.failure for message in messages) if f)
     for (kind, queue), times in failures.most_common(3):
-        clauses.append(f"{times:,} {_FAILED.get(kind, f'died in {queue}')}")
+        clauses.append(f"{times:,} {_FAILURE_WORDS.get(kind, f'died in {queue}')}")
     if waiting := counts.waiting:
         clauses.append(f"{waiting:,} {verb(waiting, 'was', 'were')} not handed over yet")
     deliveries = (d for message in messages for copy in message.copies for d in copy.deliveries)
@@ -895,7 +898,7 @@ def sentence_of(
     return "; ".join(clauses)
 
 
-def spoken(microseconds: int) -> str:
+def duration_words(microseconds: int) -> str:
     """A duration for people."""
     if microseconds < 1_000:
         return "under 1 ms"

@@ -103,19 +103,19 @@ def paragraph(documented: object) -> str:
     return " ".join((inspect.getdoc(documented) or "").partition("\n\n")[0].split())
 
 
-def shown(value: Any) -> Any:
+def json_of(value: Any) -> Any:
     """A described value, or a list of them, as JSON; other values as they are."""
     if isinstance(value, list):
-        return [shown(element) for element in value]
-    return _shown(value) if is_described(type(value)) else value
+        return [json_of(element) for element in value]
+    return _json_of(value) if is_described(type(value)) else value
 
 
-def shown_as(kind: type, value: Any) -> dict[str, Any]:
+def json_as(kind: type, value: Any) -> dict[str, Any]:
     """A described value as one of its base classes shows it."""
-    return _shown(value, kind)
+    return _json_of(value, kind)
 
 
-def _shown(value: Any, kind: Any = None) -> dict[str, Any]:
+def _json_of(value: Any, kind: Any = None) -> dict[str, Any]:
     # By a loop: comprehensions would be frames, and what is described may lie deep.
     names, take, converted = _steps(kind or value.__class__)
     answer = dict(zip(names, take(value), strict=False))  # they are as many
@@ -168,7 +168,7 @@ def _converter(kind: Any) -> Convert | None:
     if kind in _CONVERTED:
         return _CONVERTED[kind]
     if is_described(kind):
-        return _shown
+        return _json_of
     if isinstance(kind, type) and issubclass(kind, Enum):
         return attrgetter("_name_")  # `name` is a function of Python's
     return None

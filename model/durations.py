@@ -66,7 +66,7 @@ Cells: TypeAlias = dict[int, int]
 
 Owner: TypeAlias = tuple[OwnerKind, str]
 
-OTHERS = ""
+REST = ""
 """The name under which owners beyond the bound are counted together."""
 
 
@@ -225,9 +225,9 @@ def slowdown(
     A change at the first of the ``parts`` was then or before. ``looks``: the number of lists of
     quantiles that the whole answer looks at.
     """
-    usual_parts, new_parts = known(baseline), known(parts)
+    usual_parts, new_parts = nonempty(baseline), nonempty(parts)
     if usual_parts:
-        usual, newest = together(usual_parts), together(new_parts[-LEAST_SINCE:])
+        usual, newest = merge_parts(usual_parts), merge_parts(new_parts[-LEAST_SINCE:])
         if not any(_is_longer(usual, newest, share) for share in SHARES.values()):
             return None  # cheaply: most have no change
     spans, changes = [*usual_parts, *new_parts], []
@@ -241,7 +241,7 @@ def slowdown(
         if change is not None:
             changes.append((change.chance, [*samples][change.place], word))
     for chance, place, word in sorted(changes):
-        earlier, current = (together(portion) for portion in (spans[:place], spans[place:]))
+        earlier, current = (merge_parts(portion) for portion in (spans[:place], spans[place:]))
         share = SHARES[word]
         if (
             min(earlier.count, current.count) >= LEAST_KNOWN
@@ -257,13 +257,13 @@ def comparable(
     baseline: Sequence[DurationPart], parts: Sequence[DurationPart], looks: float
 ) -> bool:
     """Tell whether there is enough to be sure of a change in which all durations are longer."""
-    usual = known(baseline)
-    samples = _samples(usual, known(parts))
+    usual = nonempty(baseline)
+    samples = _samples(usual, nonempty(parts))
     first = sum(place < len(usual) for place in samples)
     return can_tell(first, len(samples) - first, looks)
 
 
-def known(parts: Iterable[DurationPart]) -> list[DurationPart]:
+def nonempty(parts: Iterable[DurationPart]) -> list[DurationPart]:
     """The parts that have durations."""
     return [part for part in parts if part.steps]
 
@@ -301,7 +301,7 @@ def _is_apart(
     For the standard errors a span's messages count together: those of a burst are alike, and there
     may be more bursts than before.
     """
-    high, low = together(earlier), together(current)
+    high, low = merge_parts(earlier), merge_parts(current)
     upper_share = min(1.0, share + MOST_ERRORS * _error(earlier, share))
     lower_share = max(1 / low.count, share - MOST_ERRORS * _error(current, share))
     return quantile(low, lower_share) >= quantile(high, upper_share)
@@ -309,14 +309,14 @@ def _is_apart(
 
 def _error(parts: Sequence[DurationPart], share: float) -> float:
     """The standard error of the share of durations at or below their quantile."""
-    whole = together(parts)
+    whole = merge_parts(parts)
     value, variance = quantile(whole, share), share * (1 - share) * whole.count
     sketches = (sketch_of(part.steps) for part in parts)
     deviations = ((1 - share) * sketch.count - sketch.above(value) for sketch in sketches)
     return sqrt(max(variance, sum(deviation**2 for deviation in deviations))) / whole.count
 
 
-def together(parts: Iterable[DurationPart]) -> Sketch:
+def merge_parts(parts: Iterable[DurationPart]) -> Sketch:
     steps: Counter[int] = Counter()
     for part in parts:
         steps.update(part.steps)

@@ -161,7 +161,7 @@ def forward_of(
             content = parse(body or b"", Counter())
         elif headers.keys().isdisjoint(profile.says):
             continue
-        if any(_at(content, path) is None for path in profile.also):
+        if any(_value_at(content, path) is None for path in profile.also):
             continue
         if profile.retried and not exchange and _text(content, profile.retried) in routing_keys:
             continue
@@ -194,7 +194,7 @@ def exception_type(exception: str | None) -> str | None:
     return kind if colon and " " not in kind else exception
 
 
-def _at(value: object, path: Path) -> object:
+def _value_at(value: object, path: Path) -> object:
     """The value at the end of a path; None without one."""
     for step in path:
         if isinstance(value, str):
@@ -214,7 +214,7 @@ def _parsed(text: str) -> object:
 
 
 def _text(content: object, path: Path, *, empty: bool = False) -> str | None:
-    value = _at(content, path) if path else None
+    value = _value_at(content, path) if path else None
     return storable(value) if isinstance(value, str) and (value or empty) else None
 
 

@@ -328,10 +328,10 @@ UNREAD: tuple[Field, ...] = (
 )
 """Fields that restore the tracker; ``hold`` also tells what was in hand when."""
 
-EVERYTHING: Large = frozenset(field.name for field in FIELDS if field.stored.large)
+ALL_LARGE: Large = frozenset(field.name for field in FIELDS if field.stored.large)
 
 # Derived fields, by the field that they follow.
-_MADE: dict[str, tuple[ShownField, ...]] = {
+_DERIVED: dict[str, tuple[ShownField, ...]] = {
     "settled_at": (
         ShownField(
             "settled_by",
@@ -393,7 +393,7 @@ def _shown_fields() -> Iterator[ShownField]:
                 _value_of(field),
                 large,
             )
-        yield from _MADE.get(field.name, ())
+        yield from _DERIVED.get(field.name, ())
 
 
 def _value_of(field: Field) -> Callable[[Event], Any]:
@@ -410,7 +410,7 @@ def _value_of(field: Field) -> Callable[[Event], Any]:
     return plain
 
 
-SHOWN: dict[str, ShownField] = {field.name: field for field in _shown_fields()}
+EVENT_FIELDS: dict[str, ShownField] = {field.name: field for field in _shown_fields()}
 """The event object that the API and exports show, by name and in its order."""
 
 
@@ -419,5 +419,7 @@ def _withheld(field: ShownField) -> ShownField:
     return field._replace(value=lambda event: replacement) if field.shown.content else field
 
 
-WITHOUT_CONTENT: dict[str, ShownField] = {name: _withheld(field) for name, field in SHOWN.items()}
+WITHOUT_CONTENT: dict[str, ShownField] = {
+    name: _withheld(field) for name, field in EVENT_FIELDS.items()
+}
 """The same for users to whom the broker would not hand the message."""

@@ -18,7 +18,13 @@ SIGNATURE = "signature"
 ALGORITHM = "ed25519"
 
 # A row's columns, by Arrow's names for their types; lines of JSON have the clock in base64.
-BY = {"cause": "int64", "how": "string", "rule": "string", "kind": "string", "late": "bool"}
+CAUSE_COLUMNS = {
+    "cause": "int64",
+    "how": "string",
+    "rule": "string",
+    "kind": "string",
+    "late": "bool",
+}
 COLUMNS = {
     "id": "int64",
     "verdict": "string",
@@ -30,7 +36,7 @@ COLUMNS = {
     "clock": "binary",
     "doubtful": "bool",
     "candidates": "int64",  # of how many equal messages it may be a delivery, null if it is certain
-    "by": f"struct<{', '.join(f'{name}: {kind}' for name, kind in BY.items())}>",
+    "by": f"struct<{', '.join(f'{name}: {kind}' for name, kind in CAUSE_COLUMNS.items())}>",
 }
 
 

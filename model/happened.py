@@ -50,7 +50,7 @@ class ConversationEvent(NamedTuple):
     settled_at: int | None = None
 
 
-def happened(event: Event) -> ConversationEvent:
+def conversation_event(event: Event) -> ConversationEvent:
     """A conversation's event, from one that was read with its properties."""
     is_publish = event.type is EventType.published
     expiration = (event.properties or {}).get("expiration")

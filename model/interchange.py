@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from model.exports import Format
 from model.sound import Certainty
 from model.times import Microseconds
-from model.words import Along
+from model.words import BondWord
 
 PeriodForm: TypeAlias = Literal[
     "ocel.json", "otlp.json", "asyncapi.json", "asyncapi.yaml", "collector"
@@ -36,7 +36,7 @@ class PeriodSummary(Certainty):
     vhost: str
     since: Microseconds
     until: Microseconds
-    via: Along
+    via: BondWord
     format: PeriodForm
     file: Annotated[str | None, "`null` where spans were sent."]
     bytes: int

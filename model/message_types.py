@@ -31,7 +31,7 @@ def type_of(
     ``messageType``, CloudEvents' ``type``; otherwise `place_of`. ``payload`` matters where
     `is_in_body`.
     """
-    name = _said(properties or {}) or _in_body(properties, payload)
+    name = _named_type(properties or {}) or _in_body(properties, payload)
     return _cut(name or place_of(exchange, routing_keys))
 
 
@@ -43,10 +43,10 @@ def place_of(exchange: str, routing_keys: Sequence[str]) -> str:
 
 def is_in_body(properties: Mapping[str, Any] | None) -> bool:
     """Tell whether only the body may say the message's type."""
-    return _envelope(properties) is not None and _said(properties or {}) is None
+    return _envelope(properties) is not None and _named_type(properties or {}) is None
 
 
-def _said(properties: Mapping[str, Any]) -> str | None:
+def _named_type(properties: Mapping[str, Any]) -> str | None:
     headers = properties.get("headers")
     headers = headers if isinstance(headers, dict) else {}
     enclosed = _text(headers.get("NServiceBus.EnclosedMessageTypes"))

@@ -53,7 +53,7 @@ def change_in(
     for index in range(len(values) - 1, first - 1, -1):
         value = values[index]
         del earlier[bisect_left(earlier, value)]
-        inverted += len(earlier) - _below(earlier, value) - _below(current, value)
+        inverted += len(earlier) - _rank(earlier, value) - _rank(current, value)
         insort(current, value)
         if index > end or _middle(current) < LEAST_RATIO * _middle(earlier):
             continue
@@ -75,7 +75,7 @@ def can_tell(earlier: int, current: int, looks: float) -> bool:
     return is_enough and _chance(0, current, earlier) * moments * looks <= LEVEL
 
 
-def _below(values: Sequence[float], value: float) -> float:
+def _rank(values: Sequence[float], value: float) -> float:
     """The number of lesser values; equal ones count half."""
     return (bisect_left(values, value) + bisect_right(values, value)) / 2
 
@@ -116,7 +116,7 @@ def _alike(*stretches: Sequence[float]) -> float:
     covariance = alone = 0.0
     for values in stretches:
         ascending, middle = sorted(values), len(values) / 2
-        ranks = [_below(ascending, value) - middle for value in values]
+        ranks = [_rank(ascending, value) - middle for value in values]
         covariance += sum(one * other for one, other in itertools.pairwise(ranks))
         alone += sum(rank * rank for rank in ranks)
     alike = min(MOST_ALIKE, max(0.0, covariance / alone if alone else 0.0))

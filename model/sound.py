@@ -21,7 +21,7 @@ from model.gaps import Gap
 # the policy missed, by rule.
 MOST_QUIET = MOST_LATE = MOST_MISSED = 1_000
 
-NAMED = 3
+MOST_NAMED = 3
 # With real clients, the publishes by participants that also receive were 0 to 7 % of all where the
 # policy missed most causes, and 50 % and more where it saw them all. Few publishes say nothing.
 LEAST_SHARE, LEAST_PUBLISHES = 0.1, 50
@@ -100,7 +100,7 @@ class AssumedParticipant:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class SplitParticipant:
     """A participant that misses what its program was told, by the causes that its messages name.
 
     Of these ``known`` were in its past, and ``missed`` reached another participant of its program.
@@ -124,7 +124,7 @@ class Missing:
         return _meets(self, a, b)
 
 
-def _meets(participant: AssumedParticipant | Missing, a: int, b: int) -> bool:
+def _meets(participant: AssumedParticipant | SplitParticipant, a: int, b: int) -> bool:
     first, last = sorted((a, b))
     return participant.last_event_id >= first and participant.first_event_id <= last
 
@@ -219,7 +219,7 @@ class Certainty:
 def doubts_of(
     assumed: Sequence[AssumedParticipant],
     misfit: Misfit | None,
-    missing: Sequence[Missing] = (),
+    missing: Sequence[SplitParticipant] = (),
     missed: Sequence[MissedLinks] = (),
     late: Late | None = None,
 ) -> tuple[Doubt, ...]:
@@ -294,7 +294,7 @@ def _of_assumed(assumed: Sequence[AssumedParticipant]) -> Doubt:
     )
 
 
-def _of_missing(missing: Sequence[Missing], missed: Sequence[MissedLinks]) -> Doubt:
+def _of_missing(missing: Sequence[SplitParticipant], missed: Sequence[MissedLinks]) -> Doubt:
     first = missing[0]
     count = sum(each.missed for each in missing)
     causes = count + sum(each.known for each in missing)
@@ -314,9 +314,9 @@ def _of_missing(missing: Sequence[Missing], missed: Sequence[MissedLinks]) -> Do
 
 def listed(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
-    parts = [*names[:NAMED]]
-    if len(names) > NAMED:
-        parts.append(f"{len(names) - NAMED} more")
+    parts = [*names[:MOST_NAMED]]
+    if len(names) > MOST_NAMED:
+        parts.append(f"{len(names) - MOST_NAMED} more")
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 

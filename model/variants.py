@@ -64,7 +64,7 @@ class Variant:
     def flow(self) -> Flow:
         """The variant as a tree that a page can draw."""
         budget = [MOST_SHOWN]
-        steps = _described(self.roots, budget)
+        steps = _flow_steps(self.roots, budget)
         return Flow(self.messages, steps, budget[0] < 0)
 
 
@@ -107,9 +107,9 @@ def variant_of(conversation: Conversation) -> Variant:
     # A cause has a lesser id than its effect: effects come first here.
     for message in sorted(conversation.messages, key=lambda message: -message.it.id):
         label = _label(message, parents[message.it.id], of_event)
-        step = _step(label, _counted(children.pop(message.it.id, [])))
+        step = _step(label, _count_steps(children.pop(message.it.id, [])))
         children[parents[message.it.id]].append(step)
-    roots = _counted(children[None])
+    roots = _count_steps(children[None])
     return Variant(_digest(repr([(step.digest, count) for step, count in roots])), roots)
 
 
@@ -164,7 +164,7 @@ def waits(message: Message) -> bool:
     return any(copy.state == "waiting" for copy in message.copies)
 
 
-def _counted(steps: list[Step]) -> tuple[tuple[Step, int], ...]:
+def _count_steps(steps: list[Step]) -> tuple[tuple[Step, int], ...]:
     """The different steps with their numbers, in an order that depends on nothing else."""
     by_digest = {step.digest: step for step in steps}
     counts = Counter(step.digest for step in steps)
@@ -192,11 +192,11 @@ def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode()).hexdigest()[:_DIGEST]
 
 
-def _described(roots: tuple[tuple[Step, int], ...], budget: list[int]) -> list[FlowStep]:
+def _flow_steps(roots: tuple[tuple[Step, int], ...], budget: list[int]) -> list[FlowStep]:
     """The steps as a tree, made level by level, so that the bound leaves out the deepest."""
     flow: list[FlowStep] = []
     queue: list[tuple[list[FlowStep], tuple[tuple[Step, int], ...]]] = [(flow, roots)]
-    for siblings, steps in _drained(queue):
+    for siblings, steps in _iterate_queue(queue):
         for step, count in steps:
             budget[0] -= 1
             if budget[0] < 0:
@@ -207,7 +207,7 @@ def _described(roots: tuple[tuple[Step, int], ...], budget: list[int]) -> list[F
     return flow
 
 
-def _drained(queue: list[Any]) -> Iterator[Any]:
+def _iterate_queue(queue: list[Any]) -> Iterator[Any]:
     """The items of a list, those added meanwhile included."""
     index = 0
     while index < len(queue):

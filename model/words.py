@@ -66,27 +66,27 @@ ACTS = {
     EdgeKind.overflow: "overflow",
 }
 """Words in place of a rule's name: for equal messages, and for acts of the broker."""
-MEANWHILE = "meanwhile"
+LAST_BEFORE_RETURN = "meanwhile"
 """The same for the last event of a consumer before a copy that it gave back or rejected was handed
 over again: until then it may have done so. It depends on the policy, and is found anew.
 """
 
-WITHOUT_RULE = (*ACTS.values(), MEANWHILE)
+WITHOUT_RULE = (*ACTS.values(), LAST_BEFORE_RETURN)
 """All words in place of a rule's name."""
 LINKED = (EdgeKind.parent, EdgeKind.reply, EdgeKind.forward)
 """Edges that messages name."""
 BY_BROKER = frozenset(ACTS) - {EdgeKind.candidate}
 """Edges of the broker's acts."""
 
-How: TypeAlias = Literal["message", "link", "returned", "rejected", "overflow"]
+StepWord: TypeAlias = Literal["message", "link", "returned", "rejected", "overflow"]
 """A step from one event to the next: a message, a link, or an act of the broker."""
 
 
-def how_of(kind: EdgeKind | None) -> How:
+def how_of(kind: EdgeKind | None) -> StepWord:
     """The word for an edge of some kind; None is a message."""
     if kind is None:
         return "message"
-    return cast("How", kind.name) if kind in BY_BROKER else "link"
+    return cast("StepWord", kind.name) if kind in BY_BROKER else "link"
 
 
 class Way(enum.IntEnum):
@@ -122,7 +122,7 @@ class Until(enum.StrEnum):
     gap = "gap"
 
 
-Along: TypeAlias = Literal["links", "conversation"]
+BondWord: TypeAlias = Literal["links", "conversation"]
 """The steps of `Via` that hold conversations together: messages and links, or shared keys too."""
 
 # Bits of a key's use. Plain numbers: an enumeration's arithmetic is slow.

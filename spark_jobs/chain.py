@@ -28,8 +28,8 @@ from pyspark.sql import SparkSession
 if __name__ == "__main__":  # spark-submit puts this file's folder on the path, not the package's
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from model.answers import ORDERED, Statement, equals, not_evident, said_of
-from model.described import shown, shown_as
+from model.answers import IN_ORDER, Statement, equals, not_evident, statement_of
+from model.described import json_as, json_of
 from model.exports import (
     FORMATS,
     ChainFacts,
@@ -146,7 +146,7 @@ class _Job:
 
     def _chain(self, found: ChainResult, summary: ChainSummary) -> Chain:
         """The facts that the format needs to know beforehand."""
-        facts = shown_as(ChainFacts, summary)
+        facts = json_as(ChainFacts, summary)
         if not self._renderer.lanes:
             return Chain(facts)
         names = found.names()
@@ -180,7 +180,7 @@ class _Job:
                 sha256=file.sha256,
                 seconds=self._watch.lap("spark"),
             )
-            manifest = {**shown(summary), "versions": versions()}
+            manifest = {**json_of(summary), "versions": versions()}
             write_file(manifest_of(output), json.dumps(manifest, indent=1).encode() + b"\n")
             meter.enter("finishing", 99.0)
         return summary
@@ -190,7 +190,7 @@ def said_of_chain(request: ChainRequest, found: ChainResult) -> Statement:
     """The sentence for the two events that a chain was asked for between."""
     ends, relation = (request.from_id, request.to_id), found.relation
     how = "by messages and links" if found.caused else None
-    said = said_of(
+    said = statement_of(
         *ends,
         relation,
         how,
@@ -199,7 +199,7 @@ def said_of_chain(request: ChainRequest, found: ChainResult) -> Statement:
         doubtful=found.doubtful,
         candidates=found.candidates,
     )
-    if relation in ORDERED and not found.ranges:
+    if relation in IN_ORDER and not found.ranges:
         sentence = not_evident(*ends, relation, request.via)
         return said._replace(sentence=sentence + equals(max(ends), found.candidates, said.answer))
     return said
@@ -324,7 +324,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except JobError as error:
         print(error, file=sys.stderr)
         return EXIT_CODES[error.problem]
-    print(json.dumps(shown(summary)))
+    print(json.dumps(json_of(summary)))
     if summary.file:
         return 0
     return UNDECIDED if summary.answer == "unknown" else NO_CHAIN

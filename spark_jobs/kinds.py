@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pyspark.sql import SparkSession
 
-from model.described import shown
+from model.described import json_of
 from model.exports import FORMATS, Quota
 from model.jobs import Problem
 from model.words import Via
@@ -57,7 +57,7 @@ def run_job(spark: SparkSession, database_url: str, kind: str, request: Json, to
     if kind not in KINDS:
         raise JobError(Problem.bad_request, f"There are no {kind} jobs.")
     wanted = _request(KINDS[kind], DatabaseAddress.from_url(database_url), request)
-    result: Json = shown(KINDS[kind].run(spark, wanted, told))
+    result: Json = json_of(KINDS[kind].run(spark, wanted, told))
     return result
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from model.described import shown
+from model.described import json_of
 from model.evidence import ALGORITHM, Signature, Signed, signed_bytes
 from model.jobs import Problem
 from spark_jobs.errors import JobError
@@ -40,4 +40,4 @@ def signed(manifest: Mapping[str, Any], key_file: Path | None) -> dict[str, Any]
         key=base64.b64encode(key.public_key().public_bytes_raw()).decode(),
         value=base64.b64encode(key.sign(signed_bytes(manifest))).decode(),
     )
-    return {**manifest, **shown(Signed(signature))}
+    return {**manifest, **json_of(Signed(signature))}

@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from model.doubtful import MOST_DOUBTFUL
-from model.sound import LEAST_SHARE, MOST_LATE, MOST_MISSED, MOST_QUIET, Evidence, Missing
+from model.sound import LEAST_SHARE, MOST_LATE, MOST_MISSED, MOST_QUIET, Evidence, SplitParticipant
 from model.words import Way
 
 REACTIONS = "CASE WHEN reactions < explained + spanned THEN explained + spanned ELSE reactions END"
@@ -78,7 +78,7 @@ WHERE t.id = {trace} AND p.trace_id = t.id AND EXISTS (
 
 
 def missing_sql(question: Question) -> str:
-    """The statement for `Missing`s, `Missing.is_within`.
+    """The statement for each `SplitParticipant`, as of its `is_within`.
 
     One whose messages name causes that it knew itself, with hardly an exception, is none.
     """
@@ -92,7 +92,7 @@ def missing_sql(question: Question) -> str:
     )
 
 
-def missed_sql(trace_id: int, participants: Sequence[Missing]) -> str:
+def missed_sql(trace_id: int, participants: Sequence[SplitParticipant]) -> str:
     """The statement for what was `Missed` while these participants acted."""
     first = min(participant.first_event_id for participant in participants)
     last = max(participant.last_event_id for participant in participants)

@@ -24,7 +24,7 @@ from app.api.signin.permissions import ReadRights
 from app.api.streams import PiecewiseAnswer
 from app.stored.causality import Named
 from app.stored.reading import shares
-from model.described import shown
+from model.described import json_of
 from model.event import Event, Large
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Heavy(msgspec.Struct, frozen=True):
     def view(self, row: Event) -> dict[str, Any]:
         view = event_view(row, self.content, self.columns)
         if self.links is not None:
-            view["links"] = shown([*self.links.get(row.id, ())])
+            view["links"] = json_of([*self.links.get(row.id, ())])
         return view
 
     def _mark(self, row: Event) -> msgspec.Raw:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 import msgspec
 from starlette.responses import Response
 
-from model.described import LISTS, TABLES, UNIONS, members, paragraph, shown
+from model.described import LISTS, TABLES, UNIONS, json_of, members, paragraph
 from model.times import Duration, IsoTime, Microseconds
 
 Schema: TypeAlias = dict[str, Any]
@@ -38,7 +38,7 @@ encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
 def json_answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A JSON answer, encoded without a model; ``value`` is described, or JSON already."""
-    return Response(encode_json(shown(value)), status, headers, media_type="application/json")
+    return Response(encode_json(json_of(value)), status, headers, media_type="application/json")
 
 
 def returns(

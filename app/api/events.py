@@ -1,6 +1,6 @@
 """The event object, and what the service answers of events and their causes.
 
-Lists of events are made here, and their schema comes from the same table, `model.event.SHOWN`.
+Lists of events are made here; their schema comes from the same `model.event.EVENT_FIELDS`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from app.stored.causality import LINKS, CausalPath, Named, PathStep
 from app.stored.reading import VectorEntry
 from app.stored.spans import HandlingTime
 from itc import Relation, encode, packed_texts
-from model.answers import Answer, said_of
+from model.answers import Answer, statement_of
 from model.conversations import CopyWord
-from model.event import NOTHING_LARGE, SHOWN, WITHOUT_CONTENT, Event, Large, ShownField
+from model.event import EVENT_FIELDS, NOTHING_LARGE, WITHOUT_CONTENT, Event, Large, ShownField
 from model.sound import Certainty
 from model.words import WalkWord
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     EventObject: TypeAlias = dict[str, Any]
     EventColumns: TypeAlias = dict[str, Any]
 else:
-    _MEMBERS = {field.name: _type_of(field) for field in SHOWN.values()}
+    _MEMBERS = {field.name: _type_of(field) for field in EVENT_FIELDS.values()}
     _LINKS = Annotated[list[Named], f"{LINKS} With `links=true`."]
     EventObject = TypedDict("Event", _MEMBERS)
     EventObject.__doc__ = "A stored, stamped occurrence."
@@ -163,7 +163,9 @@ class TouchedEvents(msgspec.Struct, frozen=True):
 
 
 def large_of(columns: Collection[str] | None, payload: bool) -> Large:
-    fields = (field.large for name, field in SHOWN.items() if columns is None or name in columns)
+    fields = (
+        field.large for name, field in EVENT_FIELDS.items() if columns is None or name in columns
+    )
     large = NOTHING_LARGE.union(*fields)
     return large if payload else large - {"payload"}
 
@@ -171,7 +173,7 @@ def large_of(columns: Collection[str] | None, payload: bool) -> Large:
 def event_view(
     event: Event, content: ReadRights, columns: Collection[str] | None = None
 ) -> EventObject:
-    fields = SHOWN if content.allow(event) else WITHOUT_CONTENT
+    fields = EVENT_FIELDS if content.allow(event) else WITHOUT_CONTENT
     return {
         name: field.value(event)
         for name, field in fields.items()
@@ -207,7 +209,7 @@ def relate(
 ) -> Related:
     """The relation of two events of one trace; ``path`` is from the earlier to the later.
 
-    ``doubtful`` as of `said_of`.
+    ``doubtful`` as of `statement_of`.
 
     A path that the clocks do not have is one all the same: then the earlier event was before.
     """
@@ -216,7 +218,7 @@ def relate(
         relation = Relation.before if a.id < b.id else Relation.after
     count = 0 if steps is None else len(steps) - 1
     path_text = f"through {count} event{'s' * (count > 1)}" if count else "directly"
-    answer = said_of(
+    answer = statement_of(
         a.id,
         b.id,
         relation,

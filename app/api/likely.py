@@ -15,7 +15,7 @@ from app.restamp.replay import MOST_PREVIEWED
 from app.stored.likely import NO_OVERLAY, Overlay
 from app.stored.proposals import LikelyBasis, RuleProposal, TraceCoverage
 from app.tracker.links import Rule
-from model.described import shown
+from model.described import json_of
 from model.words import Via, WalkWord
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Ground(NamedTuple):
     @property
     def view(self) -> dict[str, Any]:
         """What such an answer says of it."""
-        return {} if self.basis is None else {"rests_on": shown(self.basis)}
+        return {} if self.basis is None else {"rests_on": json_of(self.basis)}
 
 
 async def ground_of(

@@ -19,7 +19,7 @@ from app.api.signin.auth import User
 from app.errors import BadRequestError, NotFoundError, OutageError
 from app.stored.causality import Fate
 from app.stored.reading import EventFilter, TracePeriod
-from model.event import EVERYTHING, Event
+from model.event import ALL_LARGE, Event
 from model.gaps import Gap
 from model.sound import Certainty, Soundness, listed
 from model.times import LATEST, Microseconds, now, said_time
@@ -151,7 +151,7 @@ async def _events(
                 **condition,  # type: ignore[arg-type]  # one of its fields of text
             )
             events = await parts.store.events.find(
-                wish, limit=MOST_MESSAGES + 1, large=EVERYTHING - {"payload"}
+                wish, limit=MOST_MESSAGES + 1, large=ALL_LARGE - {"payload"}
             )
             if events.items:
                 return by, events.items
@@ -238,11 +238,11 @@ async def _message(event: Event, asked_at: int, parts: ServiceParts) -> MessageW
         return MessageWhereabouts(
             event=event.id, vhost=event.vhost, word=WhereWord.unknown, sentence=sentence
         )
-    fate = await parts.store.copies.fate_of(event.id, EVERYTHING - {"payload"})
+    fate = await parts.store.copies.fate_of(event.id, ALL_LARGE - {"payload"})
     queues = await _queues(event.vhost, fate, parts)
     settled_at = await parts.traces.settle(event.vhost, now(), SETTLE_SECONDS) if queues else 0
     if queues:
-        fate = await parts.store.copies.fate_of(event.id, EVERYTHING - {"payload"})
+        fate = await parts.store.copies.fate_of(event.id, ALL_LARGE - {"payload"})
     gaps = await parts.store.gaps.between(event.trace_id, event.id, _NEWEST)
     word, reason = whereabouts(
         fate.message,

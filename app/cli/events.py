@@ -23,7 +23,7 @@ from app.cli.options import (
     say_caveats,
 )
 from app.cli.output import as_json, complain, console, printable, say, show_list, table
-from model.event import SHOWN
+from model.event import EVENT_FIELDS
 from model.words import Disposition, Match
 
 Exchange = Annotated[str | None, typer.Option(help="Through this exchange.")]
@@ -32,7 +32,8 @@ Received = Annotated[str | None, typer.Option("--queue", help="Received from thi
 # The fields that have a width in a terminal; what is longest comes last.
 _LAST = "participant_name"
 _FIELDS = sorted(
-    (field for field in SHOWN.values() if field.shown.width), key=lambda field: field.name == _LAST
+    (field for field in EVENT_FIELDS.values() if field.shown.width),
+    key=lambda field: field.name == _LAST,
 )
 _WAIT_SECONDS = 20
 
@@ -135,7 +136,7 @@ def deliveries(client: ServiceClient, event: EventId, json: Json = False) -> Non
         for queue in answer["queues"]
         for delivery in queue["deliveries"] + queue["dead_letters"] or [dict.fromkeys(_OF_DELIVERY)]
     ]
-    columns = ("QUEUE", "STATE", *(SHOWN[name].label.upper() for name in _OF_DELIVERY))
+    columns = ("QUEUE", "STATE", *(EVENT_FIELDS[name].label.upper() for name in _OF_DELIVERY))
     if json:
         as_json(answer)
     else:

@@ -19,7 +19,7 @@ import msgspec
 from itc import ClockError, Stamp, unpack
 from model.answers import Verdict, touched_sentence
 from model.doubtful import MOST_DOUBTFUL
-from model.evidence import ALGORITHM, BY, COLUMNS, FIELDS, PLACE, SIGNATURE, signed_bytes
+from model.evidence import ALGORITHM, CAUSE_COLUMNS, COLUMNS, FIELDS, PLACE, SIGNATURE, signed_bytes
 from model.words import BY_BROKER, LINKED, EventType
 
 Json: TypeAlias = Mapping[str, Any]
@@ -271,7 +271,7 @@ class _Check:
 
     def _of_step(self, place: RowPlace, step: Json) -> Iterator[str]:
         if (
-            step.keys() != BY.keys()
+            step.keys() != CAUSE_COLUMNS.keys()
             or type(step["cause"]) is not int
             or type(step["late"]) is not bool
         ):

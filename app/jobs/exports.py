@@ -39,7 +39,7 @@ from model.exports import (
 )
 from model.interchange import COLLECTOR, PERIOD_FORMATS, PeriodForm
 from model.times import IsoTime, Microseconds
-from model.words import Along, Via
+from model.words import BondWord, Via
 
 FOLDER = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
@@ -176,7 +176,7 @@ class PeriodFile(msgspec.Struct, frozen=True):
     format: PeriodForm
     since: IsoTime
     until: IsoTime
-    via: Along
+    via: BondWord
     events: int
     bytes: int
     complete: bool

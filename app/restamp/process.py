@@ -26,7 +26,7 @@ from app.stored.capture import ParticipantRules, RestampedTrace
 from app.traces.opening import pipeline_settings
 from app.tracker import Policy
 from app.tracker.links import Rule, merged
-from model.described import shown
+from model.described import json_of
 from model.jobs import Progress
 
 # An order may hold all rules of a file.
@@ -57,7 +57,7 @@ async def _restamp(order: RestampOrder, settings: Settings, paused: asyncio.Futu
         _say("caught up")
         outcome = await replay.finish(await paused)
         trace = RestampedTrace(order.vhost, Policy(order.participant), order.quiet)
-        _say("done", result=shown(trace) | shown(outcome))
+        _say("done", result=json_of(trace) | json_of(outcome))
         await replay.tidy()
         _say("tidy")
 

@@ -26,7 +26,7 @@ from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
 from app.tracker.tracker import encode_state, read_state
 from model.times import CLOCKS_DIFFER
-from model.words import ACTS, MEANWHILE, EdgeKind, Way
+from model.words import ACTS, LAST_BEFORE_RETURN, EdgeKind, Way
 
 _ACTS = {name: kind for kind, name in ACTS.items()}
 
@@ -229,8 +229,8 @@ class Restamper:
         What somebody did meanwhile is found anew from that; of a delivery that retention has
         removed it is all that is left.
         """
-        causes = [act for act in acts if act.rule != MEANWHILE]
-        meanwhile = [act for act in acts if act.rule == MEANWHILE]
+        causes = [act for act in acts if act.rule != LAST_BEFORE_RETURN]
+        meanwhile = [act for act in acts if act.rule == LAST_BEFORE_RETURN]
         for act in causes if len(meanwhile) <= len(causes) else acts:
             cause = self._reference(act.cause)
             acting = self._acting.get(act.channel_key)

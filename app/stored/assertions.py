@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from app.stored.reading import VhostFilter
 from model.assertions.assertion import (
     Acknowledged,
-    After,
     Assertion,
     AtMost,
     Basis,
     InvalidAssertionError,
     LeadsTo,
     NeverConcurrent,
-    What,
+    Precedence,
+    Requirement,
 )
 from model.assertions.judging import WatchedEvent
 from model.assertions.language import from_json
@@ -115,7 +115,7 @@ def unwatched(assertion: Assertion) -> str | None:
     match what:
         case LeadsTo(within=None):
             return "it says no time: `within` does"
-        case After(evidence=Basis.may_have):
+        case Precedence(evidence=Basis.may_have):
             return "what clocks allow is looked for by rabbitmq-itc assert"
         case NeverConcurrent() if what.per != "conversation":
             return f"what shares {what.per} is looked for by rabbitmq-itc assert"
@@ -124,9 +124,9 @@ def unwatched(assertion: Assertion) -> str | None:
     return None
 
 
-_KINDS: dict[type[What], ViolationKind] = {
+_KINDS: dict[type[Requirement], ViolationKind] = {
     LeadsTo: ViolationKind.overdue,
-    After: ViolationKind.unpreceded,
+    Precedence: ViolationKind.unpreceded,
     NeverConcurrent: ViolationKind.concurrent,
     AtMost: ViolationKind.storm,
     Acknowledged: ViolationKind.overdue,
@@ -137,7 +137,7 @@ _KINDS: dict[type[What], ViolationKind] = {
 class AssertionScope:
     """An assertion: by which events it is judged, and how long after each of them (µs)."""
 
-    what: What
+    what: Requirement
     within: int = 0
 
     @property
@@ -149,7 +149,7 @@ class AssertionScope:
         match what:
             case LeadsTo() | Acknowledged():
                 return event.is_publish and what.every.fits(event.message_type)
-            case After():
+            case Precedence():
                 return not event.is_publish and what.every.fits(event.message_type)
             case NeverConcurrent():
                 return event.is_publish and any(

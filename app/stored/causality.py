@@ -10,13 +10,13 @@ import msgspec
 
 from app.errors import BadRequestError
 from model.answers import Verdict
-from model.conversations import Copy, Delivery, Message, is_direct_reply, spoken
+from model.conversations import Copy, Delivery, Message, duration_words, is_direct_reply
 from model.described import INNER
 from model.event import Event
 from model.sound import listed
 from model.times import Duration, Microseconds
 from model.who import Who
-from model.words import Disposition, EdgeKind, How, Match, how_of
+from model.words import Disposition, EdgeKind, Match, StepWord, how_of
 
 LINKS = "What it names as its causes, and what led to it by what the broker did."
 _RULE = "By which it is named; `null` for what the broker did, which `kind` says."
@@ -27,7 +27,7 @@ class PathStep(msgspec.Struct, frozen=True):
 
     cause: int
     effect: int
-    how: How
+    how: StepWord
     rule: Annotated[str | None, "Of a link, by which it is named."] = None
     kind: Annotated[EdgeKind | None, "Of a link."] = None
 
@@ -181,7 +181,7 @@ class Fate(msgspec.Struct, frozen=True):
     def _held(self, last: Delivery, queue: str) -> str:
         if self.at is None:
             return f"{last.it.name} held {queue}'s when this was last traced"
-        return f"{last.it.name} has held {queue}'s for {spoken(max(0, self.at - last.at))}"
+        return f"{last.it.name} has held {queue}'s for {duration_words(max(0, self.at - last.at))}"
 
     @property
     def is_held(self) -> bool:

@@ -20,12 +20,12 @@ from model.durations import (
     OwnerRow,
     Slowdown,
     comparable,
-    known,
+    merge_parts,
+    nonempty,
     parts_of,
     quantile,
     sketch_of,
     slowdown,
-    together,
 )
 from model.sketch import limit_of
 from model.slowness import LEAST_BEFORE, LEAST_SINCE, LEVEL, SHARES
@@ -155,7 +155,7 @@ def slow_owners(
         (each[0], measured, parts)
         for each in those
         for measured, its in parts_of(each, whole).items()
-        if len(parts := known(its)) >= LEAST_BEFORE + LEAST_SINCE
+        if len(parts := nonempty(its)) >= LEAST_BEFORE + LEAST_SINCE
     ]
     found = []
     for (trace_id, _, kind, name, _), measured, parts in lists:
@@ -181,7 +181,7 @@ def _series(
         usual=_usual(parts),
         baseline=_usual(baseline),
         limits=[Duration(int(limit_of((row + 1) * ROW_STEPS * WIDTH - 1))) for row in those],
-        spans=[_span(part, those) for part in known(parts)],
+        spans=[_span(part, those) for part in nonempty(parts)],
         change=slowdown(baseline, compared, looks),
         comparable=comparable(baseline, compared, looks),
     )
@@ -197,6 +197,6 @@ def _span(part: DurationPart, those: range) -> DurationSpan:
 
 
 def _usual(parts: Iterable[DurationPart]) -> UsualDurations:
-    sketch = together(parts)
+    sketch = merge_parts(parts)
     quantiles = (quantile(sketch, each) if sketch.count else None for each in SHARES.values())
     return UsualDurations(sketch.count, *quantiles)

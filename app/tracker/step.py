@@ -14,7 +14,7 @@ from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.participants import LiveParticipant, ParticipantRegistry
 from app.tracker.records import Deliver, Publish, Record
-from model.words import ACTS, MEANWHILE, EdgeKind, Way
+from model.words import ACTS, LAST_BEFORE_RETURN, EdgeKind, Way
 
 # An enum's member by its name takes three times as long as a global.
 _KNOWN = Way.known
@@ -127,7 +127,7 @@ class Steps:
                 last = None if holder is None else holder.last
                 if last is not None and (cause is None or last.identity != cause.identity):
                     if cause is not None:
-                        rule = MEANWHILE
+                        rule = LAST_BEFORE_RETURN
                     edges.setdefault((last.identity, rule), Edge(last, rule, _CANDIDATE))
         return [*edges.values()]
 

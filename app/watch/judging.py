@@ -24,15 +24,15 @@ from app.stored.assertions import (
 )
 from app.watch.waiting import SettledPoint, Wait
 from itc import Relation, compare
-from model.assertions.assertion import Acknowledged, After, AtMost, LeadsTo, NeverConcurrent
+from model.assertions.assertion import Acknowledged, AtMost, LeadsTo, NeverConcurrent, Precedence
 from model.assertions.judging import (
     AssertionVerdict,
-    Finding,
+    Judgement,
     WatchedEvent,
-    led,
-    preceded,
-    settled,
-    weighed,
+    hedge,
+    judge_effect,
+    judge_precedence,
+    judge_settlement,
 )
 from model.event import CLOCK_ALONE, NOTHING_LARGE
 from model.gaps import Gap
@@ -78,10 +78,10 @@ class _Case(NamedTuple):
         return not any(gap.spanned_by(first, self.proof.event_id + 1) for gap in self.gaps)
 
     def outcome(
-        self, finding: Finding, event: WatchedEvent, root: int | None = None, *, is_whole: bool
+        self, finding: Judgement, event: WatchedEvent, root: int | None = None, *, is_whole: bool
     ) -> EventOutcome:
         """What a finding comes to: its absence may be what is missing where not all is known."""
-        verdict = weighed(finding, is_whole=is_whole).verdict
+        verdict = hedge(finding, is_whole=is_whole).verdict
         if verdict is AssertionVerdict.violated:
             return violated(self.new(event, finding.sentence, root))
         return HELD if verdict is AssertionVerdict.holds else UNKNOWN
@@ -126,7 +126,7 @@ class Judges:
             case LeadsTo():
                 reached = await self.store.watching.reached(trace_id, ids, 1)
                 return [_led(what, case, reached.get(case.wait.id)) for case in cases]
-            case After():
+            case Precedence():
                 reached = await self.store.watching.reached(trace_id, ids, -1)
                 return [_preceded(what, case, reached.get(case.wait.id)) for case in cases]
             case AtMost():
@@ -149,7 +149,7 @@ class Judges:
             fate = await self.store.copies.fate_of(event_id, NOTHING_LARGE)
         except NotFoundError:  # removed meanwhile
             return UNKNOWN
-        verdict, said = settled(what, fate.message, case.wait.due + 1)
+        verdict, said = judge_settlement(what, fate.message, case.wait.due + 1)
         if verdict is AssertionVerdict.holds:
             return HELD
         if verdict is AssertionVerdict.unknown or fate.truncated or not case.is_whole(event_id):
@@ -247,16 +247,18 @@ def _led(what: LeadsTo, case: _Case, reach: Reach | None) -> EventOutcome:
     # What came before the trace was known to have caught up may have been in time.
     was_late = any(each.id <= case.proof.event_id for each in effects)
     is_whole = reach.is_whole and not (reach.has_equals or was_late) and case.is_whole(event.id)
-    return case.outcome(led(what, event, first, case.wait.due + 1), event, is_whole=is_whole)
+    return case.outcome(
+        judge_effect(what, event, first, case.wait.due + 1), event, is_whole=is_whole
+    )
 
 
-def _preceded(what: After, case: _Case, past: Reach | None) -> EventOutcome:
+def _preceded(what: Precedence, case: _Case, past: Reach | None) -> EventOutcome:
     if past is None:
         return UNKNOWN
     event = past.event
     others = (each for each in past.events if each.is_publish and each.id != event.message)
     before = next((each.id for each in others if what.after.fits(each.message_type)), None)
-    finding = preceded(what, event.message_type, event.id, before, is_open=_is_open(past))
+    finding = judge_precedence(what, event.message_type, event.id, before, is_open=_is_open(past))
     # What led to its first message may be lost: then it only seems to have begun there.
     is_whole = past.is_whole and not any(gap.after_event_id < event.id for gap in case.gaps)
     root = past.events[0].id if past.events else event.id

@@ -27,7 +27,7 @@ from app.background import Lookout
 from app.errors import OutageError
 from app.secret_url import SecretUrl
 from app.stored.assertions import Telling
-from model.described import shown
+from model.described import json_of
 from model.times import MINUTE, iso_time, now
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def pause(attempts: int) -> float:
 def cloud_event(telling: Telling, source: str) -> dict[str, Any]:
     """A violation, or a summary of several, as a CloudEvent; the same one each time."""
     first = telling.first
-    is_one, said = telling.count == 1, shown(first)
+    is_one, said = telling.count == 1, json_of(first)
     return {
         "specversion": "1.0",
         "id": f"violation-{first.id}" if is_one else f"violations-{first.id}-{telling.last}",

@@ -57,7 +57,7 @@ class LeadsTo:
 
 
 @dataclass(frozen=True, slots=True)
-class After:
+class Precedence:
     """Every delivery of a type has a message of another in its past."""
 
     every: TypePattern
@@ -93,7 +93,7 @@ class Acknowledged:
     within: int
 
 
-What: TypeAlias = LeadsTo | After | NeverConcurrent | AtMost | Acknowledged
+Requirement: TypeAlias = LeadsTo | Precedence | NeverConcurrent | AtMost | Acknowledged
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,4 +101,4 @@ class Assertion:
     """An assertion, under the name that people gave it."""
 
     name: str
-    what: What
+    what: Requirement

@@ -23,15 +23,15 @@ from typing import Any, NamedTuple
 
 from model.assertions.assertion import (
     Acknowledged,
-    After,
     Assertion,
     AtMost,
     Basis,
     LeadsTo,
     NeverConcurrent,
+    Precedence,
     TypePattern,
 )
-from model.conversations import Conversation, Message, spoken
+from model.conversations import Conversation, Message, duration_words
 from model.happened import ConversationEvent
 from model.times import CLOCKS_DIFFER
 from model.words import Disposition
@@ -46,7 +46,7 @@ class AssertionVerdict(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Judgement:
     """An assertion's verdict on one message, by its event, with the ``others`` that show it.
 
     ``by_absence``: it rests on something that is not there.
@@ -76,13 +76,13 @@ def needs_clocks(assertion: Assertion) -> bool:
     """Tell whether messages and links do not suffice to judge an assertion."""
     condition = assertion.what
     return isinstance(condition, NeverConcurrent) or (
-        isinstance(condition, After) and condition.evidence is Basis.may_have
+        isinstance(condition, Precedence) and condition.evidence is Basis.may_have
     )
 
 
 def judge(
     assertion: Assertion, ways: Causation, *, read_until: int, has_gap: bool = False
-) -> list[Finding]:
+) -> list[Judgement]:
     """The findings of an assertion for a conversation's messages that it speaks of, in order.
 
     ``read_until``: all that was recorded before then (µs) has been read. ``has_gap``: some of it
@@ -92,10 +92,10 @@ def judge(
         raise ValueError(f"{assertion.name} is judged by clocks")
     is_whole = not (ways.truncated or has_gap)
     verdicts = _JUDGES[type(assertion.what)](assertion.what, ways, read_until)
-    return [weighed(verdict, is_whole=is_whole) for verdict in verdicts]
+    return [hedge(verdict, is_whole=is_whole) for verdict in verdicts]
 
 
-def weighed(finding: Finding, *, is_whole: bool) -> Finding:
+def hedge(finding: Judgement, *, is_whole: bool) -> Judgement:
     """The finding, or `unknown` where an event that was not read or recorded could change it."""
     if is_whole or not finding.by_absence or finding.verdict is AssertionVerdict.unknown:
         return finding
@@ -221,46 +221,46 @@ class Causation:
         )
 
 
-def _judge_leads_to(what: LeadsTo, ways: Causation, through: int) -> Iterator[Finding]:
+def _judge_leads_to(what: LeadsTo, ways: Causation, through: int) -> Iterator[Judgement]:
     first = ways.first_after(what.leads_to)
     for message in ways.of(what.every):
         if not message.unseen:
             effect_time = first.get(message.it.id)
             effect = None if effect_time is None else ways.messages[effect_time[1]].it
-            yield led(what, message.it, effect, through)
+            yield judge_effect(what, message.it, effect, through)
 
 
-def led(
+def judge_effect(
     what: LeadsTo,
     publish: ConversationEvent | WatchedEvent,
     first: ConversationEvent | WatchedEvent | None,
     through: int,
-) -> Finding:
+) -> Judgement:
     """The finding for a publish, by the ``first`` of its effects of the type, if any."""
     cause, event = publish.message_type, publish.id
     if first is not None:
         took = first.at - publish.at
         if what.within is None or took <= what.within:
-            sentence = f"{cause} led to {first.message_type} in {spoken(took)}"
-            return Finding(AssertionVerdict.holds, event, sentence, (first.id,))
-        sentence = f"{cause} led to {first.message_type} only after {spoken(took)}"
-        sentence = f"{sentence}, not within {spoken(what.within)}"
-        return Finding(AssertionVerdict.violated, event, sentence, (first.id,), by_absence=True)
+            sentence = f"{cause} led to {first.message_type} in {duration_words(took)}"
+            return Judgement(AssertionVerdict.holds, event, sentence, (first.id,))
+        sentence = f"{cause} led to {first.message_type} only after {duration_words(took)}"
+        sentence = f"{sentence}, not within {duration_words(what.within)}"
+        return Judgement(AssertionVerdict.violated, event, sentence, (first.id,), by_absence=True)
     if what.within is None:
         # It may still come.
         sentence = (
             f"{cause} has not led to {what.leads_to} yet, and no time is set in which it should"
         )
-        return Finding(AssertionVerdict.unknown, event, sentence, by_absence=True)
+        return Judgement(AssertionVerdict.unknown, event, sentence, by_absence=True)
     if through <= publish.at + what.within:  # what comes then is in time
-        return Finding(
+        return Judgement(
             AssertionVerdict.unknown, event, f"{cause} has not led to {what.leads_to} yet"
         )
-    sentence = f"{cause} led to no {what.leads_to} within {spoken(what.within)}"
-    return Finding(AssertionVerdict.violated, event, sentence, by_absence=True)
+    sentence = f"{cause} led to no {what.leads_to} within {duration_words(what.within)}"
+    return Judgement(AssertionVerdict.violated, event, sentence, by_absence=True)
 
 
-def _judge_after(what: After, ways: Causation, through: int) -> Iterator[Finding]:
+def _judge_after(what: Precedence, ways: Causation, through: int) -> Iterator[Judgement]:
     del through  # a past is complete
     first = ways.first_before(what.after)
     for message in ways.of(what.every):
@@ -268,22 +268,22 @@ def _judge_after(what: After, ways: Causation, through: int) -> Iterator[Finding
         handed = [delivery.it.id for copy in message.copies for delivery in copy.deliveries]
         for delivery in handed or ([message.it.id] if message.unseen else []):
             message_type = message.it.message_type
-            yield preceded(what, message_type, delivery, earlier, is_open=is_open)
+            yield judge_precedence(what, message_type, delivery, earlier, is_open=is_open)
 
 
-def preceded(
-    what: After, message_type: str, delivery: int, earlier: int | None, *, is_open: bool
-) -> Finding:
+def judge_precedence(
+    what: Precedence, message_type: str, delivery: int, earlier: int | None, *, is_open: bool
+) -> Judgement:
     """The finding for a delivery of a message of a type, by the event ``earlier`` it, if any."""
     if earlier is not None:
         sentence = f"this delivery of {message_type} has {what.after} in its past"
-        return Finding(AssertionVerdict.holds, delivery, sentence, (earlier,))
+        return Judgement(AssertionVerdict.holds, delivery, sentence, (earlier,))
     sentence = f"no message or link leads from {what.after} to this delivery of {message_type}"
     verdict = AssertionVerdict.unknown if is_open else AssertionVerdict.violated
-    return Finding(verdict, delivery, sentence, by_absence=True)
+    return Judgement(verdict, delivery, sentence, by_absence=True)
 
 
-def _judge_at_most(what: AtMost, ways: Causation, through: int) -> Iterator[Finding]:
+def _judge_at_most(what: AtMost, ways: Causation, through: int) -> Iterator[Judgement]:
     del through  # more may come: then it is judged again
     limit = what.causes_more_than
     for message in ways.of(what.no):
@@ -294,22 +294,24 @@ def _judge_at_most(what: AtMost, ways: Causation, through: int) -> Iterator[Find
         sentence = f"{message.it.message_type} caused {count:,} messages"
         if count > limit:
             sentence = f"{sentence}, more than {limit:,}"
-            yield Finding(AssertionVerdict.violated, event, sentence, (ways.after(event, limit),))
+            yield Judgement(AssertionVerdict.violated, event, sentence, (ways.after(event, limit),))
         else:
-            yield Finding(AssertionVerdict.holds, event, sentence, by_absence=True)
+            yield Judgement(AssertionVerdict.holds, event, sentence, by_absence=True)
 
 
-def _judge_acknowledged(what: Acknowledged, ways: Causation, through: int) -> Iterator[Finding]:
+def _judge_acknowledged(what: Acknowledged, ways: Causation, through: int) -> Iterator[Judgement]:
     for message in ways.of(what.every):
         if message.unseen:
             continue
-        verdict, sentence = settled(what, message, through)
+        verdict, sentence = judge_settlement(what, message, through)
         by_absence = verdict is AssertionVerdict.violated
         sentence = f"{message.it.message_type} {sentence}"
-        yield Finding(verdict, message.it.id, sentence, by_absence=by_absence)
+        yield Judgement(verdict, message.it.id, sentence, by_absence=by_absence)
 
 
-def settled(what: Acknowledged, message: Message, through: int) -> tuple[AssertionVerdict, str]:
+def judge_settlement(
+    what: Acknowledged, message: Message, through: int
+) -> tuple[AssertionVerdict, str]:
     """The verdict on whether a message was acknowledged in time, and the sentence behind its type.
 
     ``through``: all that was recorded before then (µs) is known.
@@ -324,14 +326,14 @@ def settled(what: Acknowledged, message: Message, through: int) -> tuple[Asserti
         ]
         for copy in message.copies
     }
-    verdict, reason = acknowledged(
+    verdict, reason = judge_copies(
         copies, message.it.routed_queues, published_at, published_at + what.within
     )
     if verdict is AssertionVerdict.holds:
-        return verdict, f"was acknowledged within {spoken(what.within)}"
+        return verdict, f"was acknowledged within {duration_words(what.within)}"
     if verdict is AssertionVerdict.violated and through <= published_at + what.within:
         return AssertionVerdict.unknown, f"is not acknowledged yet: {reason}"
-    return verdict, f"was not acknowledged within {spoken(what.within)}: {reason}"
+    return verdict, f"was not acknowledged within {duration_words(what.within)}: {reason}"
 
 
 class CopySettlement(NamedTuple):
@@ -343,7 +345,7 @@ class CopySettlement(NamedTuple):
     holder: str
 
 
-def acknowledged(
+def judge_copies(
     copies: Mapping[str, Sequence[CopySettlement]],
     routed: Collection[str],
     published_at: int,
@@ -357,7 +359,7 @@ def acknowledged(
     if not copies:
         return AssertionVerdict.violated, "it reached no queue"
     verdicts = (
-        _acknowledged(queue, deliveries, published_at, due) for queue, deliveries in copies.items()
+        _judge_copy(queue, deliveries, published_at, due) for queue, deliveries in copies.items()
     )
     verdict, reason = min(verdicts, key=lambda pair: _WORST_FIRST.index(pair[0]))
     if verdict is AssertionVerdict.violated and not copies.keys() <= {*routed}:
@@ -365,7 +367,7 @@ def acknowledged(
     return verdict, reason
 
 
-def _acknowledged(
+def _judge_copy(
     queue: str, deliveries: Sequence[CopySettlement], published_at: int, due: int
 ) -> tuple[AssertionVerdict, str]:
     if not deliveries:
@@ -386,22 +388,25 @@ def _acknowledged(
     if times and (min(times) <= due + CLOCKS_DIFFER):
         return AssertionVerdict.unknown, f"how long it took from {queue} is not known"
     if times:
-        late = spoken(min(times) - published_at)
+        late = duration_words(min(times) - published_at)
         return AssertionVerdict.violated, f"acknowledged from {queue} only after {late}"
-    return AssertionVerdict.violated, f"{_DONE[last.settlement].format(last.holder)} from {queue}"
+    return (
+        AssertionVerdict.violated,
+        f"{_SETTLEMENT_WORDS[last.settlement].format(last.holder)} from {queue}",
+    )
 
 
 _WORST_FIRST = (AssertionVerdict.violated, AssertionVerdict.unknown, AssertionVerdict.holds)
 _ACKNOWLEDGED = (Disposition.acknowledged, Disposition.auto)
-_DONE: Mapping[Disposition | None, str] = {
+_SETTLEMENT_WORDS: Mapping[Disposition | None, str] = {
     Disposition.in_hand: "{} has it in hand",
     Disposition.rejected: "{} rejected it",
     Disposition.returned: "{} gave it back",
 }
 
-_JUDGES: dict[type, Callable[[Any, Causation, int], Iterator[Finding]]] = {
+_JUDGES: dict[type, Callable[[Any, Causation, int], Iterator[Judgement]]] = {
     LeadsTo: _judge_leads_to,
-    After: _judge_after,
+    Precedence: _judge_after,
     AtMost: _judge_at_most,
     Acknowledged: _judge_acknowledged,
 }

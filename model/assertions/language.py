@@ -32,13 +32,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from model.assertions.assertion import (
     Acknowledged,
-    After,
     Assertion,
     AtMost,
     Basis,
     InvalidAssertionError,
     LeadsTo,
     NeverConcurrent,
+    Precedence,
     TypePattern,
 )
 
@@ -69,7 +69,7 @@ _KEYS = ("conversation", "message_id", "correlation_id", "routing_key")
 _NAMED_KEYS = ("header.", "body.")
 
 
-class TextPlace(NamedTuple):
+class TextPosition(NamedTuple):
     """A position in a text, from 1; None where it is unknown."""
 
     line: int | None = None
@@ -85,13 +85,13 @@ class TextPlace(NamedTuple):
 class Value:
     """A value with its place: a text, a number, a list of values, or of pairs (key, value)."""
 
-    at: TextPlace
+    at: TextPosition
     value: Any
 
 
 def from_json(value: Any) -> Assertion:
     """One assertion from JSON, as `to_json` gives it; raises `InvalidAssertionError`."""
-    return _one(_of_json(value))
+    return _assertion(_of_json(value))
 
 
 def to_json(assertion: Assertion) -> Json:
@@ -131,7 +131,7 @@ def duration_text(microseconds: int) -> str:
 
 
 def _of_json(value: Any, depth: int = 0) -> Value:
-    nowhere = TextPlace()
+    nowhere = TextPosition()
     if depth > DEEPEST:
         raise nowhere.error(TOO_DEEP)
     if isinstance(value, list | tuple):
@@ -170,14 +170,14 @@ def assertions_in(file: Value) -> list[Assertion]:
         raise listed.at.error(f"there are more than {MOST_ASSERTIONS} assertions")
     assertions: dict[str, Assertion] = {}
     for element in listed.value:
-        assertion = _one(element)
+        assertion = _assertion(element)
         if assertion.name in assertions:
             raise element.at.error(f"there are two assertions of the name {assertion.name}")
         assertions[assertion.name] = assertion
     return [*assertions.values()]
 
 
-def _one(value: Value) -> Assertion:
+def _assertion(value: Value) -> Assertion:
     if not _is_mapping(value):
         raise value.at.error("expected an assertion: a name, and what should hold")
     fields: dict[str, Value] = {}
@@ -274,21 +274,21 @@ class _AssertionKey(NamedTuple):
     is_optional: bool = False
 
 
-_EVERY = _AssertionKey("every", "every", _type)
+_SUBJECT = _AssertionKey("every", "every", _type)
 # By the key that tells a kind of assertion: its class, and its keys in the order of a file.
 _KINDS: dict[str, tuple[type[Any], tuple[_AssertionKey, ...]]] = {
     "leads_to": (
         LeadsTo,
         (
-            _EVERY,
+            _SUBJECT,
             _AssertionKey("leads_to", "leads_to", _type),
             _AssertionKey("within", "within", _duration, duration_text, is_optional=True),
         ),
     ),
     "after": (
-        After,
+        Precedence,
         (
-            _EVERY,
+            _SUBJECT,
             _AssertionKey("after", "after", _type),
             _AssertionKey("evidence", "evidence", _evidence, is_optional=True),
         ),
@@ -311,7 +311,7 @@ _KINDS: dict[str, tuple[type[Any], tuple[_AssertionKey, ...]]] = {
     ),
     "acknowledged_within": (
         Acknowledged,
-        (_EVERY, _AssertionKey("acknowledged_within", "within", _duration, duration_text)),
+        (_SUBJECT, _AssertionKey("acknowledged_within", "within", _duration, duration_text)),
     ),
 }
 _PARTS = dict(_KINDS.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from model.assertions.assertion import Acknowledged, After, Assertion, LeadsTo
+from model.assertions.assertion import Acknowledged, Assertion, LeadsTo, Precedence
 from model.conversations import Conversation
 from model.gaps import Gap
 
@@ -12,7 +12,7 @@ from model.gaps import Gap
 def matters(assertion: Assertion, conversation: Conversation) -> tuple[int, int | None]:
     """The first and last time at which a missing event would matter (µs); None: for ever."""
     condition, ended_at = assertion.what, conversation.ended_at
-    if isinstance(condition, After):
+    if isinstance(condition, Precedence):
         # Its first message may have a cause that was lost.
         return 0, ended_at
     within = condition.within if isinstance(condition, LeadsTo | Acknowledged) else None

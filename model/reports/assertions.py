@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from model.assertions.judging import AssertionVerdict
 from model.reports.facts import ReportFacts
 from model.times import Microseconds
-from model.words import Along
+from model.words import BondWord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class AssertionFacts(ReportFacts):
     """A report on assertions without its lists."""
 
     report: Literal["assertions"]
-    via: Annotated[Along, "What conversations are held together by."]
+    via: Annotated[BondWord, "What conversations are held together by."]
     assertions: Annotated[list[dict[str, Any]], "What was asserted, as it was asked."]
     verdict: Annotated[
         AssertionVerdict, "`violated` if one is; else `unknown` if one is; else `holds`."

@@ -10,7 +10,7 @@ from model.reports.facts import ReportFacts
 from model.sound import Certainty
 from model.times import Duration, Microseconds
 from model.variants import Flow
-from model.words import Along
+from model.words import BondWord
 
 Strangeness: TypeAlias = Literal[
     "missing", "unexpected", "many", "order", "slow", "waited", "failed", "variant"
@@ -39,7 +39,7 @@ class ExpectationsFacts(ReportFacts, LeftOut):
     """A report of what was learnt, without its lists."""
 
     report: Literal["expectations"]
-    via: Along
+    via: BondWord
     wait: Annotated[float, "Seconds after the period in which effects were looked for."]
     share: Annotated[float, "In what share of its cases what is proposed held."]
     cases: Annotated[int, "Of fewer cases nothing is claimed."]
@@ -208,7 +208,7 @@ class ComparisonFacts(ReportFacts):
     report: Literal["comparison"]
     before_since: Microseconds
     before_until: Microseconds
-    via: Along
+    via: BondWord
     wait: float
     cases: int
     changes: Annotated[int, "How much appeared, vanished or changed."]

@@ -20,7 +20,15 @@ from model.doubtful import DoubtfulDelivery, DoubtfulSpan
 from model.gaps import Gap, widened
 from model.jobs import Problem
 from model.ranges import Dot, Mark, ParticipantSpan
-from model.sound import AssumedParticipant, Client, Late, Misfit, MissedLinks, Missing, misfit_of
+from model.sound import (
+    AssumedParticipant,
+    Client,
+    Late,
+    Misfit,
+    MissedLinks,
+    SplitParticipant,
+    misfit_of,
+)
 from model.words import ACTS, EdgeKind
 from spark_jobs.chains.ranges import Longs, Ranges
 from spark_jobs.errors import JobError
@@ -306,12 +314,12 @@ class History:
         found = frozenset(row["cause_id"] for row in rows)
         return found if len(found) <= MOST_EQUAL else None
 
-    def missing(self, trace: int, first_id: int, last_id: int) -> list[Missing]:
+    def missing(self, trace: int, first_id: int, last_id: int) -> list[SplitParticipant]:
         """The participants in an answer's span that miss what their programs were told."""
         query = missing_sql(Question.between(trace, first_id, last_id))
-        return [Missing(**row) for row in self.connection.rows(query)]
+        return [SplitParticipant(**row) for row in self.connection.rows(query)]
 
-    def missed(self, trace: int, missing: Sequence[Missing]) -> list[MissedLinks]:
+    def missed(self, trace: int, missing: Sequence[SplitParticipant]) -> list[MissedLinks]:
         """The links that these participants missed, by rule."""
         if not missing:
             return []

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from model.answers import Verdict, touched_sentence
-from model.described import shown
+from model.described import json_of
 from model.evidence import Start, TouchedSummary
 from model.exports import Format, Quota, manifest_of
 from model.jobs import Problem
@@ -163,7 +163,7 @@ def run(spark: SparkSession, request: TouchedRequest, report: Report = silent) -
                 seconds=watch.lap("spark"),
                 versions=versions(),
             )
-            manifest = signed(shown(summary), request.key_file)
+            manifest = signed(json_of(summary), request.key_file)
             write_file(manifest_of(request.output), json.dumps(manifest, indent=1).encode() + b"\n")
             meter.enter("finishing", 99.0)
     return manifest

@@ -1,8 +1,8 @@
-"""An event as exports show it: the fields of `model.event.SHOWN`, and its causes beside a message.
+"""An event in exports: the fields of `model.event.EVENT_FIELDS`, and its causes beside a message.
 
 `event_fields` turns a batch of the store's columns into one list per field; the writers of text
-formats take each value's JSON from `json_texts`. The API makes the fields of `SHOWN` from one event
-at a time; a test compares the two.
+formats take each value's JSON from `json_texts`. The API makes the same fields from one event at a
+time; a test compares the two.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from itc import packed_text
-from model.event import SHOWN, Kind
+from model.event import EVENT_FIELDS, Kind
 from model.payloads import payload_text
 from model.times import iso_time
 from spark_jobs.chains.causes import named_in
@@ -35,7 +35,10 @@ class ExportedField(NamedTuple):
 
 
 EXPORTED: dict[str, ExportedField] = {
-    **{each.name: ExportedField(each.name, each.kind, each.shown.label) for each in SHOWN.values()},
+    **{
+        each.name: ExportedField(each.name, each.kind, each.shown.label)
+        for each in EVENT_FIELDS.values()
+    },
     "links": ExportedField("links", "links", "Links"),
 }
 """The fields of an export's events, by name and in their order."""
@@ -112,7 +115,7 @@ def event_fields(batch: pa.RecordBatch, names: Iterable[str] = EXPORTED) -> Colu
 def _values(name: str, columns: Columns) -> list[Any]:
     if name in MADE:
         return MADE[name][1](columns)
-    field, values = SHOWN[name], columns[name]
+    field, values = EVENT_FIELDS[name], columns[name]
     if field.kind != "word":
         return values
     words = {value: value if value is None else field.type(value).name for value in set(values)}

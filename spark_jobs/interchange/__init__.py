@@ -11,11 +11,11 @@ from typing import cast
 
 from pyspark.sql import SparkSession
 
-from model.described import shown
+from model.described import json_of
 from model.exports import manifest_of
 from model.interchange import PeriodSummary
 from model.times import Microseconds
-from model.words import Along
+from model.words import BondWord
 from spark_jobs.chain import Stopwatch, versions
 from spark_jobs.export import HashedFile, write_file, written_aside
 from spark_jobs.interchange.request import Json, PeriodRequest
@@ -35,11 +35,11 @@ def run(spark: SparkSession, request: PeriodRequest, report: Report = silent) ->
     if request.output is None:
         with period.opened(request.database, request.vhost, request.since, request.until) as opened:
             sent = send_otlp(spark, request, opened, meter)
-        return {**shown(_summary(request, opened, watch)), **shown(sent)}
+        return {**json_of(_summary(request, opened, watch)), **json_of(sent)}
     with written_aside(request.output, request.quota) as file:
         with period.opened(request.database, request.vhost, request.since, request.until) as opened:
             counts = WRITERS[request.form](spark, request, opened, meter, file)
-        manifest = {**shown(_summary(request, opened, watch, file)), **shown(counts)}
+        manifest = {**json_of(_summary(request, opened, watch, file)), **json_of(counts)}
         content = json.dumps(manifest, indent=1).encode() + b"\n"
         write_file(manifest_of(request.output), content)
         meter.enter("finishing", 99.0)
@@ -53,7 +53,7 @@ def _summary(
         vhost=request.vhost,
         since=Microseconds(request.since),
         until=Microseconds(request.until),
-        via=cast(Along, request.via.value),
+        via=cast(BondWord, request.via.value),
         format=request.form,
         file=request.output.name if request.output else None,
         bytes=file.bytes if file else 0,

@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from model.described import shown
+from model.described import json_of
 from model.interchange import ConversationCounts, DocumentCounts, SentCounts, SpanCounts
 from model.jobs import Problem
 from model.times import iso_time
@@ -192,7 +192,7 @@ def write_asyncapi(
         "since": iso_time(request.since),
         "until": iso_time(request.until),
         "complete": not period.gaps,
-        "gaps": shown(period.gaps),
+        "gaps": json_of(period.gaps),
     }
     document = asyncapi.document_of(seen, facts, request.rules)
     is_yaml = request.form.endswith("yaml")

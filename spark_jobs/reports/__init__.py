@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
-from model.described import shown, shown_as
+from model.described import json_as, json_of
 from model.reports.facts import ReportFacts
 from spark_jobs.export import write_file
 from spark_jobs.progress import Meter, Report, silent
@@ -40,9 +40,9 @@ def run(spark: SparkSession, request: ReportRequest, report: Report = silent) ->
         meter.enter("counting", 5.0)
         made = REPORTS[request.report](spark, request, opened, meter)
     # A report's class is that of its facts, with lists.
-    facts = shown_as(type(made).__mro__[1], made)
+    facts = json_as(type(made).__mro__[1], made)
     meter.enter("finishing", 99.0)
-    write_file(request.output, json.dumps(shown(made)).encode() + b"\n")
+    write_file(request.output, json.dumps(json_of(made)).encode() + b"\n")
     # Last, so what can be seen of a report is there.
     write_file(request.output.with_suffix(".facts"), json.dumps(facts).encode() + b"\n")
     return facts

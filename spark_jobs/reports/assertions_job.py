@@ -18,7 +18,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from model.assertions.assertion import Acknowledged, After, Assertion, LeadsTo
+from model.assertions.assertion import Acknowledged, Assertion, LeadsTo, Precedence
 from model.assertions.judging import AssertionVerdict
 from model.assertions.language import from_json, to_json
 from model.assertions.missing import may_lack
@@ -106,7 +106,7 @@ def result_of(assertion: Assertion, tally: AssertionTally, missing: str | None) 
     verdict = _of_all(tally.counts)
     why = None
     if verdict is AssertionVerdict.holds:
-        is_about_each = isinstance(assertion.what, LeadsTo | After | Acknowledged)
+        is_about_each = isinstance(assertion.what, LeadsTo | Precedence | Acknowledged)
         if missing is None and is_about_each and not any(counts.values()):
             missing = NEVER_SEEN
         if missing is not None:

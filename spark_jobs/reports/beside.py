@@ -44,7 +44,7 @@ def main() -> None:
     """Look once."""
     _within_bounds()
     # What takes more than a second to load is loaded within the bounds, too.
-    from model.described import shown
+    from model.described import json_of
     from spark_jobs.errors import JobError
     from spark_jobs.reports.look import look
     from spark_jobs.spark.database import DatabaseAddress
@@ -56,7 +56,7 @@ def main() -> None:
     except JobError as error:
         print(json.dumps({"say": "error", "reason": str(error)}))
         return
-    print(json.dumps({"say": "done", "result": shown(found)}))
+    print(json.dumps({"say": "done", "result": json_of(found)}))
 
 
 if __name__ == "__main__":

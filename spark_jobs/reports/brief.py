@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from model.conversations import Conversation, Message
 from model.deaths import headers_of
-from model.described import shown
+from model.described import json_of
 from model.gaps import Gap
 from model.reports.learning import FeatureKind
 from model.variants import failures_of, messages_of_events, variant_of, waits
@@ -122,7 +122,7 @@ def brief_of(told: ConversationRows, described: set[str]) -> Brief:
         conversation.began_at,
         conversation.ended_at,
         variant.digest,
-        shown(variant.flow()) if is_new else None,
+        json_of(variant.flow()) if is_new else None,
         not any(message.unseen for message in conversation.messages),
         told.is_cut,
         cases,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from model.assertions.assertion import After, Assertion, LeadsTo, TypePattern
+from model.assertions.assertion import Assertion, LeadsTo, Precedence, TypePattern
 from model.assertions.language import LONGEST, to_json, yaml_item
 from model.reports.learning import ProposedAssertion
 from spark_jobs.reports.expectations import Expectation, Learnt, Thresholds, TypeOrder
@@ -71,7 +71,7 @@ def _led(one: Expectation) -> Assertion:
 
 
 def _ordered(one: TypeOrder) -> Assertion:
-    what = After(TypePattern(one.type), TypePattern(one.after))
+    what = Precedence(TypePattern(one.type), TypePattern(one.after))
     return Assertion(_name(f"{one.type}-after-{one.after}"), what)
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from model.described import shown
+from model.described import json_of
 from model.times import Microseconds
 from model.topology import (
     DeathFlow,
@@ -92,7 +92,7 @@ def run(spark: SparkSession, request: TopologyRequest, report: Report = silent) 
     meter.enter("planning", 0.0)
     with period.opened(request.database, request.vhost, request.since, request.until) as opened:
         meter.enter("counting", 5.0)
-        found = shown(topology(spark, request, opened))
+        found = json_of(topology(spark, request, opened))
     meter.enter("finishing", 99.0)
     write_file(request.output, json.dumps(found).encode() + b"\n")
     counts = {name: len(found[name]) for name in FLOWS_BY_KIND}

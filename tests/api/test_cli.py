@@ -28,7 +28,7 @@ from app.cli.output import columns, printable
 from app.errors import OutageError
 from app.traces.life import TraceState
 from app.traces.status import TraceStatus
-from model.event import SHOWN
+from model.event import EVENT_FIELDS
 from tests.api import commands
 from tests.api.conftest import World, make_world, served
 from tests.api.fakes import trace_status
@@ -747,7 +747,7 @@ async def test_what_the_broker_was_told_does_not_reach_the_terminal(
 
 
 def test_a_quiet_event_is_marked_behind_its_match() -> None:
-    event = dict.fromkeys(SHOWN) | {"match": "routed", "quiet": True}
+    event = dict.fromkeys(EVENT_FIELDS) | {"match": "routed", "quiet": True}
     assert "routed (quiet)" in [of(event) for of in SHOWN_COLUMNS.values()]
     assert "routed" in [of(event | {"quiet": False}) for of in SHOWN_COLUMNS.values()]
 

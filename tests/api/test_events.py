@@ -11,7 +11,7 @@ import pytest
 from app.api.events import EventDetail, EventObject
 from app.stored.causality import EventLinks
 from itc import Stamp, decode
-from model.event import SHOWN
+from model.event import EVENT_FIELDS
 from model.payloads import payload_text
 from tests.api.conftest import World, connected
 from tests.api.described import conforms
@@ -49,7 +49,7 @@ async def test_an_event_has_every_field_of_the_document(client: httpx2.AsyncClie
     events = (await client.get("/itc_db")).json()
 
     for event in events:
-        assert list(event) == [*SHOWN]
+        assert list(event) == [*EVENT_FIELDS]
     billed = events[7 - BILLED]
     assert billed.pop("stamp").startswith("(")
     assert billed == {

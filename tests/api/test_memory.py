@@ -17,7 +17,7 @@ from app.api.events import event_view
 from app.api.signin.permissions import EVERYTHING_READ
 from app.store import Store
 from app.stored.reading import EventFilter
-from model.event import EVERYTHING
+from model.event import ALL_LARGE
 from tests.api.conftest import World, WorldBounds, connected, make_world
 from tests.api.story import BILLING, SHOP, deliver, publish
 from tests.api.test_live import next_event, reader, service
@@ -159,7 +159,7 @@ async def test_what_retention_takes_meanwhile_leaves_the_answer_whole(
     async with connected(large.app(), auth=SIGN_IN) as client:
         stored = await large.tell(*[publish(SHOP, "zero", body=NULS)] * EVENTS)
 
-        async def gone(ids: list[int], columns: frozenset[str] = EVERYTHING) -> list[Any]:
+        async def gone(ids: list[int], columns: frozenset[str] = ALL_LARGE) -> list[Any]:
             return []
 
         monkeypatch.setattr(large.store.events, "some", gone)

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from typer.testing import CliRunner
 
 from app.cli import app
-from model.evidence import BY, COLUMNS, TouchedSummary, signed_bytes
+from model.evidence import CAUSE_COLUMNS, COLUMNS, TouchedSummary, signed_bytes
 from model.exports import manifest_of
 from model.jobs import Served
 from model.words import BY_BROKER
@@ -30,7 +30,7 @@ from tests.spark.histories import linked_history
 from tests.verdicts import touched, written
 
 TYPES = {"int64": pa.int64(), "string": pa.string(), "bool": pa.bool_(), "binary": pa.binary()}
-STEP = pa.struct([(name, TYPES[kind]) for name, kind in BY.items()])
+STEP = pa.struct([(name, TYPES[kind]) for name, kind in CAUSE_COLUMNS.items()])
 SCHEMA = pa.schema([(name, TYPES.get(kind, STEP)) for name, kind in COLUMNS.items()])
 HISTORY = linked_history(random.Random(12), 160, present=5)
 START = 43

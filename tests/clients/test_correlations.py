@@ -18,7 +18,7 @@ from app.stored.proposals import proposals_in
 from app.traces.opening import previews
 from app.traces.pipeline import PipelineSettings
 from app.tracker.links import Rule
-from model.described import shown as shown_as_json
+from model.described import json_of as shown_as_json
 from model.event import Event
 from model.words import Via
 from spark_jobs.kinds import run_job

@@ -15,7 +15,7 @@ from app.api.signin.permissions import EVERYTHING_READ
 from app.store import Store
 from app.store.database.engine import dialect_of
 from app.stored.reading import EventFilter
-from model.event import NOTHING_LARGE, SHOWN
+from model.event import EVENT_FIELDS, NOTHING_LARGE
 from model.words import Via
 from spark_jobs.chains.in_memory import chain_of
 from spark_jobs.chains.walk import Ways
@@ -54,7 +54,7 @@ async def test_an_export_says_of_every_event_what_the_api_says(
         await store.close()
     shown = [json.loads(encode_json(event_view(row, EVERYTHING_READ))) for row in rows]
     assert len(shown) == 150
-    assert list(shown[0]) == list(SHOWN)
+    assert list(shown[0]) == list(EVENT_FIELDS)
     lines = exported(database_url)
     assert {link["rule"] for line in lines for link in line.pop("links")} <= {None}
     assert lines == shown

@@ -16,7 +16,7 @@ from app.stored.reading import EventFilter
 from app.tracker.events import StampedEvent
 from app.tracker.records import Deliver, Publish
 from itc import Relation, compare
-from model.event import EVERYTHING
+from model.event import ALL_LARGE
 from model.words import EventType, Match, Via
 from tests.contract.history import History, number_from
 
@@ -226,7 +226,7 @@ async def test_participants_are_listed_by_their_newest_event(store: Store, trace
 async def test_an_event_without_its_clock_has_no_vector(store: Store, trace_id: int) -> None:
     await _stored(store, trace_id, History(seed=9), 10)
     with pytest.raises(ValueError, match="without its clock"):
-        await store.participants.vector(await store.events.get(1, EVERYTHING - {"clock"}))
+        await store.participants.vector(await store.events.get(1, ALL_LARGE - {"clock"}))
 
 
 class TestDeliveries:

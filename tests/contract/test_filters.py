@@ -23,7 +23,7 @@ from app.stored.reading import EventFilter, Sort
 from app.tracker.events import StampedEvent
 from app.tracker.records import Deliver, Publish
 from model import bodies
-from model.event import EVERYTHING as ALL_LARGE
+from model.event import ALL_LARGE as ALL_LARGE
 from model.event import NOTHING_LARGE
 from model.words import EventType, Match, Via
 from tests.contract.history import BEGINNING, EXCHANGES, KEYS, QUEUES, USERS, History

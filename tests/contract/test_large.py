@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.store import Store
 from app.store.reading.events import AT_ONCE, LIGHT
 from app.stored.reading import EventFilter
-from model.event import EVERYTHING, NOTHING_LARGE
+from model.event import ALL_LARGE, NOTHING_LARGE
 from tests.api.story import SHOP, Teller, publish
 
 EVENTS = AT_ONCE // 60_000 + 2
@@ -20,7 +20,7 @@ async def test_what_is_too_much_at_once_is_left_out_and_can_be_read(database_url
         found = await store.events.find(EventFilter(), after=0, limit=500)
         page = await store.events.page(EventFilter(), page=1, page_size=500)
         whole = [*await store.events.some(ids)]
-        some = await store.events.some(ids[1:3], EVERYTHING)
+        some = await store.events.some(ids[1:3], ALL_LARGE)
         few = await store.events.find(EventFilter(), after=0, limit=3)
         none = await store.events.find(EventFilter(), after=0, limit=500, large=NOTHING_LARGE)
     finally:

@@ -20,7 +20,7 @@ from app.tracker.links import Origin, Rule, Rules, TraceRule
 from bench.applications import Application
 from bench.stores import FIRST_TIME, STEP, record_all
 from model.conversations import Conversation
-from model.described import shown
+from model.described import json_of
 from model.words import Via
 from spark_jobs.reports.look import look
 from spark_jobs.spark.database import DatabaseAddress
@@ -112,7 +112,7 @@ async def test_what_is_likely_is_what_is_there_once_the_rules_are_adopted(
 async def test_the_rule_is_found_in_every_store(store: Store, database_url: str) -> None:
     await stored(store, "before", "causation", [])
     address = DatabaseAddress.from_url(database_url)
-    found = proposals_in(shown(await asyncio.to_thread(look, address, "before", 50_000)))
+    found = proposals_in(json_of(await asyncio.to_thread(look, address, "before", 50_000)))
     rule = found[0].rules[0]
     assert (rule["kind"], rule["child"]) == ("parent", RULES["causation"]["child"])
 

@@ -50,7 +50,7 @@ SCRIPT = """
     from app.store import Store, migrate
     from app.stored.reading import EventFilter
     from history import History
-    from model.event import SHOWN
+    from model.event import EVENT_FIELDS
     from spark_jobs.spark.columns import restore, select
     from spark_jobs.spark.database import DatabaseAddress
     from spark_jobs.formats.fields import EVENT_COLUMNS, event_fields, json_texts
@@ -82,7 +82,7 @@ SCRIPT = """
         "parquet": str(SCHEMA.field("entry").type),
         "schema": components(schema_of(EventObject))["Event"]["properties"]["entry"],
         "command": {label: of(views[0]) for label, of in SHOWN_COLUMNS.items()},
-        "listed": [name for name, field in SHOWN.items() if field.shown.usual],
+        "listed": [name for name, field in EVENT_FIELDS.items() if field.shown.usual],
     }))
 """
 

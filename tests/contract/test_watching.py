@@ -17,11 +17,11 @@ from app.tracker import Channel, Deliver, Policy, Publish, Record
 from app.watch import judging
 from app.watch.judging import HELD, UNKNOWN, EventOutcome, Judges
 from app.watch.waiting import SettledPoint, Wait
-from model.assertions.judging import AssertionVerdict, Causation, Finding, WatchedEvent, judge
+from model.assertions.judging import AssertionVerdict, Causation, Judgement, WatchedEvent, judge
 from model.assertions.language import from_json
 from model.conversations import Conversation, conversation_of
-from model.event import EVERYTHING
-from model.happened import Cause, happened
+from model.event import ALL_LARGE
+from model.happened import Cause, conversation_event
 from tests.contract.outbox import HANDLER, PUBLISHER, RULE, START, tell, tracker_by
 
 PAGES = 7
@@ -63,8 +63,8 @@ def records(seed: int, count: int = 60) -> list[Record]:
 
 async def whole(store: Store) -> Conversation:
     """All that is stored, as if it were one conversation."""
-    events = (await store.events.find(EventFilter(), after=0, limit=500, large=EVERYTHING)).items
-    known = {each.id: happened(each) for each in events}
+    events = (await store.events.find(EventFilter(), after=0, limit=500, large=ALL_LARGE)).items
+    known = {each.id: conversation_event(each) for each in events}
     named = await store.causality.named_by([*known])
     causes = {
         effect: tuple(Cause(link.cause, link.rule, link.kind.name) for link in found)
@@ -130,16 +130,17 @@ async def test_each_event_comes_to_what_the_conversation_says(
         assert said_live == {f"event {each}: {expected[each].sentence}" for each in violated}
 
 
-def _is_violated(finding: Finding) -> bool:
+def _is_violated(finding: Judgement) -> bool:
     return finding.verdict is AssertionVerdict.violated
 
 
 async def test_the_events_that_are_read_say_types_and_messages(store: Store) -> None:
     trace = await store.traces.create("/", Policy.channel)
     await tell(store, trace.id, tracker_by(Policy.channel), records(1))
-    events = (await store.events.find(EventFilter(), after=0, limit=500, large=EVERYTHING)).items
+    events = (await store.events.find(EventFilter(), after=0, limit=500, large=ALL_LARGE)).items
     expected = [
-        (each.id, each.recorded_at, happened(each).message_type, each.cause) for each in events
+        (each.id, each.recorded_at, conversation_event(each).message_type, each.cause)
+        for each in events
     ]
     found = await read(store, trace.id)
     assert [(each.id, each.at, each.message_type, each.message) for each in found] == expected

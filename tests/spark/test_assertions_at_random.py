@@ -30,7 +30,7 @@ from app.store.database.tables import (
     participants,
     traces,
 )
-from model.assertions.assertion import After, Assertion, AtMost, Basis, LeadsTo, TypePattern
+from model.assertions.assertion import Assertion, AtMost, Basis, LeadsTo, Precedence, TypePattern
 from model.assertions.judging import AssertionVerdict
 from model.words import Via
 from spark_jobs.chains.history import MAX_ID
@@ -88,7 +88,7 @@ class Truth:
     def verdict(self, what: Any, number: int) -> AssertionVerdict | None:
         """The verdict on a step; None where it may turn out either way."""
         own, at = self.message(number), self.steps[number].at
-        if isinstance(what, After):
+        if isinstance(what, Precedence):
             before = (
                 {self.message(each) for each in self.past[number]}
                 if what.evidence is MAY_HAVE
@@ -216,9 +216,9 @@ def assertions(dice: random.Random) -> list[Assertion]:
     whats = [
         LeadsTo(pattern(), pattern(), dice.randint(1, 20) * SECOND),
         LeadsTo(pattern(), pattern()),
-        After(pattern(), pattern()),
+        Precedence(pattern(), pattern()),
         AtMost(pattern(), dice.randrange(3)),
-        After(pattern(), pattern(), MAY_HAVE),
+        Precedence(pattern(), pattern(), MAY_HAVE),
     ]
     return [Assertion(str(number), what) for number, what in enumerate(whats)]
 
@@ -236,7 +236,7 @@ def judged(database: DatabaseAddress, period: Period, asserted: list[Assertion])
     rows = {row["id"]: row for some in read(database, [*columns], part) for row in some.to_pylist()}
     numbered = [*enumerate(asserted)]
     for number, one in numbered[4:]:
-        assert isinstance(one.what, After)
+        assert isinstance(one.what, Precedence)
         its = [row for row in rows.values() if period.ids[0] <= row["id"] <= period.ids[1]]
         first = firsts(seen_in(its, one.what))
         is_sure = is_complete_to_its_end(period, known) and not period.sound.doubts
@@ -298,8 +298,8 @@ def _check_verdicts(
         what = one.what
         wanted = what.no if isinstance(what, AtMost) else what.every  # type: ignore[union-attr]
         for step, it in enumerate(truth.steps):
-            is_asked = (it.of is not None) == isinstance(what, After)
-            is_by_clocks = isinstance(what, After) and what.evidence is MAY_HAVE
+            is_asked = (it.of is not None) == isinstance(what, Precedence)
+            is_by_clocks = isinstance(what, Precedence) and what.evidence is MAY_HAVE
             asked_at = it.at if is_by_clocks else truth.began(step)
             if is_asked and wanted.fits(it.type) and period.holds(asked_at):
                 assert truth.verdict(what, step) is not AssertionVerdict.violated, (seed, one, step)

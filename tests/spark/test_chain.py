@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.cli.exits import EXIT_OF_STATUS, Exit
-from model.described import shown
+from model.described import json_of
 from model.exports import FORMATS, ChainSummary, manifest_of
 from model.jobs import Problem, Progress
 from model.sound import AssumedParticipant, Misfit, doubts_of
@@ -151,7 +151,7 @@ def test_gaps_between_the_ends_make_the_answer_incomplete(
             " suspected) VALUES (1, ?, ?, 1767268800000000, NULL, 'tracing was off', FALSE)",
             (after, before),
         )
-    answer = shown(export(url, 2, 20))
+    answer = json_of(export(url, 2, 20))
     assert answer["complete"] is whole
     assert answer["gaps"] == (
         []
@@ -193,7 +193,7 @@ def test_doubts_and_quiet_events_are_said_as_the_service_says_them(
     assumed = str(*doubts_of([AssumedParticipant(1, "me", 4, 4)], None))
 
     for first, doubts, quiet in ((5, [misfit], 2), (2, [misfit, assumed], 4)):
-        answer = shown(export(url, first, 20))
+        answer = json_of(export(url, first, 20))
         manifest = json.loads(manifest_of(tmp_path / "exports" / f"{first}-20.jsonl").read_text())
         for said in (answer, manifest):
             assert (said["sound"], said["doubts"], said["quiet"]) == (False, doubts, quiet)

@@ -10,7 +10,7 @@ import pytest
 
 from app.errors import BadRequestError, NotFoundError, QuotaError
 from app.jobs.exports import Exports
-from model.described import shown
+from model.described import json_of
 from model.exports import FORMATS, Quota, manifest_of
 from model.jobs import Problem
 from spark_jobs.errors import JobError
@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(tmp_path: Path) -> N
 
 
 def test_formats_are_listed_for_the_api() -> None:
-    rows = shown([*FORMATS.values()])
+    rows = json_of([*FORMATS.values()])
     assert rows[0].keys() == {"extension", "media_type", "title"}
     assert {".jsonl", ".json", ".csv", ".txt", ".parquet"} <= {row["extension"] for row in rows}
 

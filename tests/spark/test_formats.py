@@ -23,7 +23,7 @@ import pytest
 from playwright._impl._driver import compute_driver_executable
 from pyspark.sql import SparkSession
 
-from model.event import SHOWN
+from model.event import EVENT_FIELDS
 from model.exports import FORMATS, format_of, manifest_of
 from model.words import Disposition, EdgeKind, EventType, Match, Via
 from spark_jobs.chain import ChainRequest, run
@@ -314,7 +314,7 @@ def test_labels_and_text_show_what_would_hide_something(character: str) -> None:
 
 def test_parquet(export: Export, stored: Stored) -> None:
     table = pq.read_table(export("chain.parquet"))
-    assert table.column_names == [*SHOWN, "links"]
+    assert table.column_names == [*EVENT_FIELDS, "links"]
     for row, event in zip(table.to_pylist(), all_expected(stored), strict=True):
         for name in ("recorded_at", "settled_at"):
             row[name] = row[name] and row[name].strftime("%Y-%m-%dT%H:%M:%S.%fZ")

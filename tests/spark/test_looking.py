@@ -24,7 +24,7 @@ from app.watch.opening import open_watches
 from bench.applications import KEYS, NO_KEY, Application, Message
 from bench.decoys import decoys_in, looked_at
 from bench.stores import VHOST, fill
-from model.described import shown
+from model.described import json_of
 from spark_jobs.reports import correlations_job
 from spark_jobs.reports.look import look
 from spark_jobs.spark.database import DatabaseAddress
@@ -42,7 +42,7 @@ async def test_without_spark_the_same_is_found(
 ) -> None:
     url = await stored(tmp_path, Application(name, ORDERS, is_split=name == "order-id"), Rules(()))
     by_spark = correlated(spark, url, tmp_path)
-    alone = shown(look(DatabaseAddress.from_url(url), VHOST, 50_000))
+    alone = json_of(look(DatabaseAddress.from_url(url), VHOST, 50_000))
     for each in ("proposals", "places", "programs", "reactions", "looked_at"):
         assert alone[each] == by_spark[each], each
     assert len(alone["proposals"]) == (name in KEYS)
@@ -72,7 +72,7 @@ async def test_whose_messages_carry_a_proposal_is_said(tmp_path: Path) -> None:
 
     url = f"sqlite+aiosqlite:///{tmp_path}/events.db"
     await fill(url, records())
-    report = shown(look(DatabaseAddress.from_url(url), VHOST, 50_000))
+    report = json_of(look(DatabaseAddress.from_url(url), VHOST, 50_000))
     [found] = report["proposals"]
     by_user = {each["user"]: (each["share"], each["support"]) for each in found["users"]}
     assert by_user == {"flood": (0.992, 1.0), "shop": (0.008, 0.008), "stock": (0.0, 0.0)}
@@ -103,7 +103,7 @@ async def test_what_was_in_hand_alone_is_proposed_where_keys_show_that_it_is_rig
 ) -> None:
     application = HalfKeyed("order-id", 300, at_once=at_once)
     url = await stored(tmp_path, application, Rules(()))
-    report = shown(look(DatabaseAddress.from_url(url), VHOST, 50_000))
+    report = json_of(look(DatabaseAddress.from_url(url), VHOST, 50_000))
     causes = {
         each.event: {parent.event for parent in each.parents} for each in application.messages
     }
@@ -135,7 +135,7 @@ def test_what_is_in_hand_stays_so_from_one_batch_of_rows_to_the_next(
     found = []
     for rows in (65_536, 2):
         monkeypatch.setattr(correlations_job, "BATCH_ROWS", rows)
-        found.append(shown(look(database, "/", 50_000))["in_hand"])
+        found.append(json_of(look(database, "/", 50_000))["in_hand"])
     assert found[0] == found[1]
     assert found[0][0]["publishes"] == 30
 
@@ -192,7 +192,7 @@ async def test_what_lags_is_left_alone_and_what_fails_keeps_what_was_found(tmp_p
         assert not await Looking(store.proposals, begins_to, url, never_ends).look()
         assert (await coverage(store)).looked_at is None
         found = await asyncio.to_thread(look, DatabaseAddress.from_url(url), VHOST, 2_000)
-        before = proposals_in(shown(found))
+        before = proposals_in(json_of(found))
         await store.proposals.put(TraceCoverage(1, VHOST, 1, 0, 0, 0), before)
         assert await Looking(store.proposals, idle, url, ("false",)).look()
         seen = await coverage(store)

@@ -19,15 +19,15 @@ from app.assertion_files import MOST_VALUES, parse
 from model.assertions import judging
 from model.assertions.assertion import (
     Acknowledged,
-    After,
     Assertion,
     AtMost,
     Basis,
     InvalidAssertionError,
     LeadsTo,
     NeverConcurrent,
+    Precedence,
+    Requirement,
     TypePattern,
-    What,
 )
 from model.assertions.judging import AssertionVerdict, Causation, judge
 from model.assertions.language import MOST_ASSERTIONS, from_json, to_json, to_yaml
@@ -60,7 +60,7 @@ def test_a_file_is_read_and_written_again() -> None:
     read = parse(FILE)
     assert read == [
         Assertion("invoice-in-time", LeadsTo(ORDER, INVOICE, 30 * SECOND)),
-        Assertion("ship-approved", After(SHIP, APPROVE, Basis.may_have)),
+        Assertion("ship-approved", Precedence(SHIP, APPROVE, Basis.may_have)),
         Assertion(
             "no-refund-race",
             NeverConcurrent((TypePattern("refund"), TypePattern("capture")), "body.order"),
@@ -70,7 +70,7 @@ def test_a_file_is_read_and_written_again() -> None:
     ]
     assert parse(to_yaml(read)) == read
     assert [from_json(to_json(each)) for each in read] == read
-    odd = [Assertion("a", After(TypePattern(name), ORDER)) for name in ODD]
+    odd = [Assertion("a", Precedence(TypePattern(name), ORDER)) for name in ODD]
     for one in odd:
         assert parse(to_yaml([one])) == [one]
     assert to_json(read[0]) == {
@@ -365,10 +365,10 @@ _SHAPES: dict[str, Callable[[int], Iterable[int]]] = {
     "all because of one": lambda number: [0] if number else [],
     "each because of two": lambda number: range(max(0, number - 2), number),
 }
-_COSTLY: dict[str, What] = {
+_COSTLY: dict[str, Requirement] = {
     "leads_to": LeadsTo(TypePattern("*"), TypePattern("*"), SECOND),
     "leads_to nothing": LeadsTo(TypePattern("*"), TypePattern("none"), SECOND),
-    "after": After(TypePattern("*"), TypePattern("none")),
+    "after": Precedence(TypePattern("*"), TypePattern("none")),
     "at most": AtMost(TypePattern("*"), 10),
 }
 
@@ -480,7 +480,7 @@ def happened(event: int, at: int, message_type: str, cause: int | None) -> Conve
 
 
 def expected(
-    what: LeadsTo | After | AtMost, said: Told, through: int
+    what: LeadsTo | Precedence | AtMost, said: Told, through: int
 ) -> dict[int, AssertionVerdict]:
     """The verdict for each event that is spoken of, from the definition."""
     found: dict[int, AssertionVerdict] = {}
@@ -491,7 +491,7 @@ def expected(
         after = [b for b in numbers if b > a and said.leads(a, b)]
         if isinstance(what, AtMost):
             found[publish] = verdict(len(after) <= what.causes_more_than)
-        elif isinstance(what, After):
+        elif isinstance(what, Precedence):
             before = [b for b in numbers if b < a and said.leads(b, a)]
             holds = any(what.after.fits(said.types[b]) for b in before)
             found |= dict.fromkeys(said.deliveries[a], verdict(holds))
@@ -514,11 +514,11 @@ patterns = st.sampled_from((*NAMES, "*", "*r*", "none")).map(TypePattern)
 times = st.none() | st.integers(1, 30).map(lambda seconds: seconds * SECOND)
 by_links = st.one_of(
     st.builds(LeadsTo, patterns, patterns, times),
-    st.builds(After, patterns, patterns),
+    st.builds(Precedence, patterns, patterns),
     st.builds(AtMost, patterns, st.integers(0, 4)),
 )
 by_clocks = st.one_of(
-    st.builds(After, patterns, patterns, st.just(Basis.may_have)),
+    st.builds(Precedence, patterns, patterns, st.just(Basis.may_have)),
     st.builds(
         NeverConcurrent, st.tuples(patterns, patterns), st.sampled_from(("conversation", "body.a"))
     ),
@@ -527,7 +527,7 @@ by_clocks = st.one_of(
 
 @given(told(), by_links, st.integers(0, 60))
 def test_each_message_is_judged_as_the_definition_says(
-    said: Told, what: LeadsTo | After | AtMost, later: int
+    said: Told, what: LeadsTo | Precedence | AtMost, later: int
 ) -> None:
     through = max(said.times.values()) + later * SECOND
     found = judge(Assertion("a", what), Causation(conversation(said)), read_until=through)
@@ -537,7 +537,7 @@ def test_each_message_is_judged_as_the_definition_says(
 
 @given(told(), by_links, st.data())
 def test_what_is_lost_makes_no_answer_false(
-    said: Told, what: LeadsTo | After | AtMost, data: st.DataObject
+    said: Told, what: LeadsTo | Precedence | AtMost, data: st.DataObject
 ) -> None:
     """With the last messages lost, said to be so, an answer is that of all of them, or unknown."""
     through = max(said.times.values())
@@ -571,9 +571,9 @@ THREE = Told(
 )
 
 
-@given(told(), st.builds(After, patterns, patterns), st.integers(0, 5))
-@example(THREE, After(TypePattern("approve"), TypePattern("order")), 1)
-def test_a_lost_publish_leaves_its_past_open(said: Told, what: After, lost: int) -> None:
+@given(told(), st.builds(Precedence, patterns, patterns), st.integers(0, 5))
+@example(THREE, Precedence(TypePattern("approve"), TypePattern("order")), 1)
+def test_a_lost_publish_leaves_its_past_open(said: Told, what: Precedence, lost: int) -> None:
     """Where a publish is not stored, what led to it is not known: nor of what it led to."""
     if lost >= len(said.types) or not said.deliveries[lost]:
         return
@@ -593,7 +593,9 @@ def test_a_lost_publish_leaves_its_past_open(said: Told, what: After, lost: int)
 
 
 @given(st.one_of(by_links, by_clocks))
-def test_what_is_written_is_read_again(what: LeadsTo | After | AtMost | NeverConcurrent) -> None:
+def test_what_is_written_is_read_again(
+    what: LeadsTo | Precedence | AtMost | NeverConcurrent,
+) -> None:
     assertion = Assertion("a", what)
     assert from_json(to_json(assertion)) == assertion
     assert parse(to_yaml([assertion])) == [assertion]

@@ -13,8 +13,8 @@ from model.conversations import (
     Outcome,
     PublisherRecord,
     conversation_of,
+    duration_words,
     sentence_of,
-    spoken,
 )
 from model.deaths import Death, Loss
 from model.error_queues import Forward
@@ -410,7 +410,7 @@ def test_links_count_before_what_has_no_rule() -> None:
     ],
 )
 def test_durations_are_for_people(microseconds: int, said: str) -> None:
-    assert spoken(microseconds) == said
+    assert duration_words(microseconds) == said
 
 
 def test_a_dead_letter_waits_for_who_rejected_it_whoever_was_handed_another_copy_since() -> None:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from app.api.described import components, returns, schema_of
-from model.described import INNER, members, shown, shown_as
+from model.described import INNER, json_as, json_of, members
 from model.times import Duration, Microseconds
 
 AT = Microseconds(1_767_323_045_000_001)
@@ -82,7 +82,7 @@ TREE = Tree(
 
 
 def test_an_answer_shows_fields_and_properties_as_their_types_say() -> None:
-    assert shown(TREE) == {
+    assert json_of(TREE) == {
         "leaves": [{"fell_at": "2026-01-02T03:04:05.000001Z", "shade": "dark"}],
         "by_name": {"a": {"fell_at": None, "shade": "light"}},
         "age": 1.5,
@@ -95,24 +95,24 @@ def test_an_answer_shows_fields_and_properties_as_their_types_say() -> None:
 
 
 def test_lists_of_answers_are_shown_and_json_stays() -> None:
-    assert shown([LEAF, {"a": 1}]) == [shown(LEAF), {"a": 1}]
+    assert json_of([LEAF, {"a": 1}]) == [json_of(LEAF), {"a": 1}]
 
 
 def test_a_dataclass_shows_a_field_by_another_name() -> None:
     reply = Reply("ann", 1)
-    assert shown(reply) == {"from": "ann", "of": 1}
+    assert json_of(reply) == {"from": "ann", "of": 1}
     assert [*components(schema_of(Reply))["Reply"]["properties"]] == ["from", "of"]
 
 
 def test_an_answer_is_shown_as_one_of_its_base_classes() -> None:
-    assert shown_as(Letter, Reply("ann", 1)) == {"from": "ann"}
+    assert json_as(Letter, Reply("ann", 1)) == {"from": "ann"}
 
 
 def test_a_schema_says_what_each_member_means() -> None:
     assert schema_of(Tree) == {"$ref": "#/components/schemas/Tree"}
     leaf, tree = components(schema_of(Tree)).values()
     assert tree["title"] == "Tree"
-    assert tree["required"] == [*tree["properties"]] == [*shown(TREE)]
+    assert tree["required"] == [*tree["properties"]] == [*json_of(TREE)]
     assert tree["properties"]["leaves"] == {
         "type": "array",
         "items": {"$ref": "#/components/schemas/Leaf"},
@@ -175,7 +175,7 @@ class Wood(msgspec.Struct, frozen=True):
 
 def test_a_named_tuple_is_shown_and_a_typed_dictionary_is_json_already() -> None:
     wood = Wood([Nest(2, AT)], [{"name": "Kes"}])
-    assert shown(wood) == {
+    assert json_of(wood) == {
         "nests": [{"eggs": 2, "built_at": "2026-01-02T03:04:05.000001Z"}],
         "birds": [{"name": "Kes"}],
     }

@@ -24,10 +24,10 @@ from app.tracker.links.probes import MOST_CAUSES
 from app.tracker.links.rules import MOST_INDEXED, MOST_RULES, NAMES_ITSELF, TOO_MANY_KEYS
 from app.tracker.records import Channel, Deliver, Publish
 from model.bodies import (
-    BROKEN,
     MOST_BYTES,
     MOST_DEPTH,
     NOT_JSON,
+    NOT_UNPACKED,
     TOO_DEEP,
     TOO_LARGE,
     UNKNOWN,
@@ -262,8 +262,8 @@ def test_a_body_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"[" * MOST_DEPTH, NOT_JSON),
         (b'{"id": \xff}', NOT_JSON),
         (b'{"id": NaN}', None),
-        (gzip.compress(b"{", mtime=0)[:-4], BROKEN),
-        (b"\x1f\x8b nothing of the kind", BROKEN),
+        (gzip.compress(b"{", mtime=0)[:-4], NOT_UNPACKED),
+        (b"\x1f\x8b nothing of the kind", NOT_UNPACKED),
         (gzip.compress(b" " * 10_000_000, mtime=0), TOO_LARGE),
         (b"\x80\x04plain", None),
         (b"plain", None),

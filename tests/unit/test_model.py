@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from model.blocks import BLOCK, block_of, ids_of
-from model.event import EVERYTHING, FIELDS, SHOWN, Event
+from model.event import ALL_LARGE, EVENT_FIELDS, FIELDS, Event
 from model.gaps import Gap
 from model.payloads import payload_text
 from model.times import iso_time, microseconds_of
@@ -30,13 +30,13 @@ def test_a_field_may_be_none_where_it_may_be_missing_or_is_read_on_demand() -> N
 
 
 def test_every_shown_field_says_what_it_means_in_a_sentence() -> None:
-    for field in SHOWN.values():
+    for field in EVENT_FIELDS.values():
         assert field.shown.label[0].isupper(), field.name
         assert field.shown.meaning.endswith("."), field.name
 
 
 def test_a_shown_field_names_the_large_ones_that_it_is_made_of() -> None:
-    assert {name for field in SHOWN.values() for name in field.large} == EVERYTHING
+    assert {name for field in EVENT_FIELDS.values() for name in field.large} == ALL_LARGE
 
 
 def test_a_time_always_has_six_decimals() -> None:

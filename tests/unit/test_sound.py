@@ -15,8 +15,8 @@ from model.sound import (
     Late,
     Misfit,
     MissedLinks,
-    Missing,
     Soundness,
+    SplitParticipant,
     doubts_of,
     misfit_of,
 )
@@ -161,9 +161,9 @@ def test_links_that_clocks_do_not_have_are_a_doubt(links: int, said: str) -> Non
     assert doubts_of([], None, late=Late("/", 0)) == ()
 
 
-def missing(*numbers: int, policy: str = "channel", known: int = 20) -> list[Missing]:
+def missing(*numbers: int, policy: str = "channel", known: int = 20) -> list[SplitParticipant]:
     return [
-        Missing("/", policy, number, f"shop@10.0.0.7 #{number}", 10, 20, known, 30)
+        SplitParticipant("/", policy, number, f"shop@10.0.0.7 #{number}", 10, 20, known, 30)
         for number in numbers
     ]
 

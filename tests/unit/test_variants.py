@@ -12,7 +12,7 @@ import pytest
 from model import variants
 from model.conversations import Conversation, conversation_of
 from model.deaths import Death
-from model.described import shown
+from model.described import json_of
 from model.happened import Cause, ConversationEvent
 from model.variants import Flow, Variant, variant_of
 from model.words import EventType, Match
@@ -138,7 +138,7 @@ def test_a_variant_is_described_as_a_tree_with_counts() -> None:
         said = {"failures": [*failures], "waits": False, "also_after": []}
         return {"type": name, "count": count, **said, "steps": [*steps]}
 
-    assert shown(found.flow()) == {
+    assert json_of(found.flow()) == {
         "messages": 6,
         "steps": [
             step(
@@ -156,7 +156,7 @@ def test_a_long_description_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) 
     line = [ORDER, *(Sent(f"step {n}", (n,)) for n in range(2_000))]
     found = variant(*line)
     assert found.messages == 2_001
-    flow = shown(found.flow())
+    flow = json_of(found.flow())
     assert flow["truncated"]
     assert str(flow).count("'type'") == variants.MOST_SHOWN
     assert Flow.of(flow) == found.flow()

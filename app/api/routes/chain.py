@@ -33,7 +33,7 @@ from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.folders import ManifestedFile
 from app.stored.causality import ChainPart, Touched, of_one_trace
 from model.answers import Verdict, touched_sentence
-from model.described import shown
+from model.described import json_of
 from model.event import CLOCK_ALONE, NOTHING_LARGE
 from model.evidence import Signed, TouchedSummary
 from model.jobs import Served
@@ -81,7 +81,7 @@ async def get_chain(
     relation, certainty = await relation_of(first, second, parts, is_linked=bool(part.count))
     heavy = Heavy(part.heavy, user.content, query.column_names, query.large)
     ends = ChainEnds(a, b, via, min(a, b), max(a, b), heavy.views(part.items))
-    view = shown(ends) | shown(relation) | shown(part) | shown(certainty) | ground.view
+    view = json_of(ends) | json_of(relation) | json_of(part) | json_of(certainty) | ground.view
     return events_answer(view, heavy, parts)
 
 
@@ -163,7 +163,7 @@ async def get_touched(
     heavy = Heavy(touched.heavy, user.content, query.column_names, query.large)
     items = None if query.verdict is None else heavy.views(touched.items)
     head = TouchedEvents(ids, first.vhost, sentence, items)
-    view = shown(touched) | shown(head) | shown(certainty)
+    view = json_of(touched) | json_of(head) | json_of(certainty)
     return events_answer(view, heavy, parts)
 
 

@@ -20,7 +20,7 @@ from app.stored.conversations import ConversationFilter, ConversationPage, Found
 from app.stored.failures import FailureFilter, FailureKind, FailurePage
 from app.stored.reading import EventFilter
 from model.conversations import Conversation, Outcome
-from model.described import shown
+from model.described import json_of
 from model.event import NOTHING_LARGE
 from model.sound import Certainty
 from model.words import Via, WalkWord
@@ -134,7 +134,7 @@ async def get_conversation(
     )
     last = LAST if is_open else answer.last
     certainty = await certainty_between(answer.trace_id, answer.root, last, parts)
-    view = shown(answer) | shown(answer.conversation) | shown(certainty) | ground.view
+    view = json_of(answer) | json_of(answer.conversation) | json_of(certainty) | ground.view
     return json_answer(view | {"via": query.via})
 
 
@@ -179,4 +179,4 @@ async def list_failures(
     if trace_id is None:
         return json_answer(page)
     certainty = await certainty_between(trace_id, *await parts.store.failures.span(criteria), parts)
-    return json_answer(shown(page) | shown(certainty))
+    return json_answer(json_of(page) | json_of(certainty))

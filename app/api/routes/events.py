@@ -46,9 +46,17 @@ from app.stored.causality import EventLinks, Fate, of_one_trace
 from app.stored.reading import EventList, EventPage, Sort, is_quick
 from app.traces.life import TraceState
 from itc import Relation, compare
-from model.answers import ORDERED
-from model.described import shown
-from model.event import CLOCK_ALONE, EVERYTHING, NOTHING_LARGE, SHOWN, Event, Large, ShownField
+from model.answers import IN_ORDER
+from model.described import json_of
+from model.event import (
+    ALL_LARGE,
+    CLOCK_ALONE,
+    EVENT_FIELDS,
+    NOTHING_LARGE,
+    Event,
+    Large,
+    ShownField,
+)
 from model.sound import Certainty
 from model.ways import Direction
 
@@ -102,7 +110,7 @@ async def list_events(
         raise BadRequestError(f"page: expected at most {page.page_count}, which is the last")
     heavy = await _heavy(page, query, user, parts)
     items = heavy.views(page.items)
-    view = items if query.page is None else shown(page) | shown(PageItems(items))
+    view = items if query.page is None else json_of(page) | json_of(PageItems(items))
     return events_answer(view, heavy, parts)
 
 
@@ -136,7 +144,7 @@ async def _list_after(
 @router.get("/itc_db/fields", **returns(list[ShownField], READING))
 async def list_fields(user: Reader) -> Response:
     """The fields of the event object, in their order: what `columns` may name."""
-    return json_answer([*SHOWN.values()])
+    return json_answer([*EVENT_FIELDS.values()])
 
 
 @router.get(
@@ -151,7 +159,7 @@ async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
         vector = await parts.store.participants.vector(row)
         links = await parts.store.causality.links_of(row.trace_id, event_id)
         detail = event_detail(row, vector, handled)
-        return event_view(row, user.content) | shown(detail) | shown(links)
+        return event_view(row, user.content) | json_of(detail) | json_of(links)
 
     return json_answer(await parts.store.at_once(answer))
 
@@ -208,7 +216,7 @@ async def _walk(
     view = EventWalk(event.id, heavy.views(part.items), part.truncated, next_id)
     end = _FIRST if direction == -1 else LAST
     certainty = await certainty_between(event.trace_id, event.id, end, parts)
-    return events_answer(shown(view) | shown(certainty) | ground.view, heavy, parts)
+    return events_answer(json_of(view) | json_of(certainty) | ground.view, heavy, parts)
 
 
 @router.get("/itc_db/events/{event_id}/deliveries", **returns(Deliveries, READING_ONE))
@@ -238,7 +246,7 @@ async def get_deliveries(
         for copy in fate.message.copies
     ]
     view = Deliveries(fate.publish.id, fate.routed_queues, fate.handed_over, fate.sentence, queues)
-    return events_answer(shown(view), heavy, parts)
+    return events_answer(json_of(view), heavy, parts)
 
 
 @router.get("/itc_db/compare/{a}/{b}", **returns((Pair, Related, Certainty), READING_ONE))
@@ -251,7 +259,7 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
         if relation.answer == "cannot have":
             losses = await parts.store.copies.lost(min(first, second, key=lambda event: event.id))
             relation = replace(relation, sentence=relation.sentence + losses)
-        return shown(Pair(a, b)) | shown(relation) | shown(certainty)
+        return json_of(Pair(a, b)) | json_of(relation) | json_of(certainty)
 
     return json_answer(await parts.store.at_once(answer))
 
@@ -275,7 +283,7 @@ async def relation_of(
     trace_id, path = of_one_trace((left, right)), None
     first_id, last_id = sorted((left.id, right.id))
     relation = compare(left.stamp, right.stamp)
-    if relation in ORDERED or await parts.store.spans.late_between(trace_id, left.id, right.id):
+    if relation in IN_ORDER or await parts.store.spans.late_between(trace_id, left.id, right.id):
         path = await parts.store.causality.path(first_id, last_id)
     doubtful = await doubtful_between(left, right, relation, parts)
     if relation is Relation.concurrent and is_linked:
@@ -287,7 +295,7 @@ async def relation_of(
 async def doubtful_between(
     left: Event, right: Event, relation: Relation, parts: Parts
 ) -> str | None:
-    """The doubtful delivery by which concurrent events may be ordered, as of `said_of`."""
+    """The doubtful delivery by which concurrent events may be ordered, as of `statement_of`."""
     if relation is not Relation.concurrent:
         return None
     first, last = sorted((left, right), key=lambda event: event.id)
@@ -297,7 +305,7 @@ async def doubtful_between(
 
 
 async def visible_event(
-    events: Events, event_id: int, user: User, large: Large = EVERYTHING
+    events: Events, event_id: int, user: User, large: Large = ALL_LARGE
 ) -> Event:
     """An event that the user may see; raises `NotFoundError`, the same for all others."""
     [row] = await visible_events(events, [event_id], user, large)
@@ -305,7 +313,7 @@ async def visible_event(
 
 
 async def visible_events(
-    events: Events, ids: Sequence[int], user: User, large: Large = EVERYTHING
+    events: Events, ids: Sequence[int], user: User, large: Large = ALL_LARGE
 ) -> Sequence[Event]:
     rows = await events.get_all(ids, large)
     for row in rows:

@@ -29,7 +29,7 @@ from app.jobs.manager import UNFINISHED
 from app.stored.jobs import JobRequest, Json
 from app.tracker.links import merged
 from itc import Relation, compare
-from model.described import shown
+from model.described import json_of
 from model.event import CLOCK_ALONE, NOTHING_LARGE
 from model.exports import CONCURRENT, FORMATS, ChainPlan, ChainSummary, Format
 from model.interchange import (
@@ -40,7 +40,7 @@ from model.interchange import (
     SpanCounts,
 )
 from model.jobs import Served
-from model.words import Along, Via
+from model.words import BondWord, Via
 
 router = APIRouter(tags=["chains"])
 periods = APIRouter(tags=["periods"])
@@ -108,7 +108,7 @@ async def make_export(
     _check_place(vhost, request.vhost)
     user.must_read(request.vhost)
     summary = await _immediate_summary(from_, to, file, via, parts)
-    result = None if summary is None else shown(summary)
+    result = None if summary is None else json_of(summary)
     if result is None and parts.jobs.doing(request) is None:
         await asyncio.to_thread(parts.folders.exports.check_room, (from_, to), file)
     return await asker.submit(request, is_new=lambda result: result["file"], early_result=result)
@@ -240,7 +240,8 @@ PeriodName = Annotated[
 BegunSince = Annotated[Moment | None, Query(description="What began from then on.")]
 BegunUntil = Annotated[Moment | None, Query(description="What began before.")]
 AlongWhat = Annotated[
-    Along, Query(description="What belongs together: by messages and links, or by shared keys too.")
+    BondWord,
+    Query(description="What belongs together: by messages and links, or by shared keys too."),
 ]
 
 

@@ -18,7 +18,7 @@ from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, frame, heartbeat, stream_content
 from app.errors import NotFoundError
 from app.stored.jobs import Job, JobState
-from model.described import shown
+from model.described import json_of
 
 router = APIRouter(tags=["jobs"], prefix="/itc_db/jobs")
 
@@ -103,7 +103,7 @@ async def _progress(
             job = change.result()
             if job is None:
                 return
-            yield b"data: %b\n\n" % encode_json(shown(_readable(job, user)))
+            yield b"data: %b\n\n" % encode_json(json_of(_readable(job, user)))
             change = asyncio.ensure_future(anext(changes, None))
     finally:
         change.cancel()

@@ -20,7 +20,7 @@ from app.errors import BadRequestError
 from app.stored.durations import DurationMap, SlowOwners, map_of, slow_owners
 from app.stored.reading import Histogram, TracePeriod
 from app.traces.status import TraceStatus
-from model.described import shown
+from model.described import json_of
 from model.durations import BY_HOUR, OwnerKind, compared_periods, counted_period
 from model.sound import Certainty
 from model.times import DAY, HOUR, Microseconds, now
@@ -81,7 +81,7 @@ async def certainty_of_period(
     soundness = await parts.store.doubts.between(trace_id, period.first or 0, period.last or 0)
     facts = PeriodCertainty(vhost, since, until, known_since(status, period), status.state, now())
     certainty = Certainty(period.gaps, soundness)
-    return json_answer(shown(facts) | shown(period) | shown(certainty))
+    return json_answer(json_of(facts) | json_of(period) | json_of(certainty))
 
 
 def known_since(status: TraceStatus, period: TracePeriod) -> Microseconds | None:

@@ -29,7 +29,7 @@ from app.api.signin.auth import User
 from app.api.tail import TailQuery
 from app.errors import BadRequestError
 from app.stored.reading import HEADER, EventFilter, Sort
-from model.event import SHOWN, Large
+from model.event import EVENT_FIELDS, Large
 from model.times import HOUR, Microseconds, microseconds_of, now
 from model.words import Disposition, EventType, Match, WalkWord
 
@@ -56,13 +56,13 @@ def _split(value: object) -> object:
     """
     names = value if isinstance(value, list) else [value]
     parts = [part for name in names for part in str(name).split(",")]
-    unknown = next((n for n, part in enumerate(parts) if part not in SHOWN), len(parts))
+    unknown = next((n for n, part in enumerate(parts) if part not in EVENT_FIELDS), len(parts))
     return parts[: unknown + 1]
 
 
 def _check_column(name: str) -> str:
-    if name not in SHOWN:
-        raise ValueError(f"no such column; the columns are {', '.join(sorted(SHOWN))}")
+    if name not in EVENT_FIELDS:
+        raise ValueError(f"no such column; the columns are {', '.join(sorted(EVENT_FIELDS))}")
     return name
 
 
@@ -77,7 +77,9 @@ BeforeNext = Annotated[
     Field(description="Only events before this one: the `next` of the answer before."),
 ]
 Column = Annotated[
-    str, AfterValidator(_check_column), WithJsonSchema({"type": "string", "enum": sorted(SHOWN)})
+    str,
+    AfterValidator(_check_column),
+    WithJsonSchema({"type": "string", "enum": sorted(EVENT_FIELDS)}),
 ]
 
 

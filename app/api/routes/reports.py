@@ -33,7 +33,7 @@ from model.reports.learning import (
 )
 from model.times import DAY, HOUR
 from model.topology import Topology
-from model.words import Along
+from model.words import BondWord
 
 router = APIRouter(tags=["reports"], prefix="/itc_db")
 topologies = APIRouter(tags=["topology"], prefix="/itc_db/topology")
@@ -56,7 +56,7 @@ RecordedUntil = Annotated[Moment | None, Query(description="Of what was recorded
 BegunSince = Annotated[Moment | None, Query(description="Of what began from then on.")]
 BegunUntil = Annotated[Moment | None, Query(description="Of what began before.")]
 AlongVia = Annotated[
-    Along,
+    BondWord,
     Query(description="What belongs together: what messages and links join, or shared keys too."),
 ]
 Wait = Annotated[
@@ -83,7 +83,7 @@ async def check_assertions(
     since: RecordedSince = None,
     until: RecordedUntil = None,
     via: Annotated[
-        Along, Query(description="What holds conversations together: links, or shared keys too.")
+        BondWord, Query(description="What holds conversations together: links, or shared keys too.")
     ] = "links",
 ) -> Response:
     """Look whether assertions hold, as a job; by default over the last day.

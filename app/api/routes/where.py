@@ -15,7 +15,7 @@ from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.api.whereabouts import By, Search, Whereabouts, locate
 from app.errors import BadRequestError
-from model.described import shown
+from model.described import json_of
 from model.sound import Certainty
 
 router = APIRouter(tags=["events"], prefix="/itc_db/where")
@@ -44,4 +44,4 @@ async def get_whereabouts(
         raise BadRequestError("since is after until")
     search = Search(query.id, query.by, query.vhost, query.since, query.until)
     answer, certainty = await locate(search, user, parts)
-    return json_answer(shown(answer) | shown(certainty))
+    return json_answer(json_of(answer) | json_of(certainty))

@@ -18,8 +18,8 @@ from model.sound import (
     Evidence,
     Late,
     MissedLinks,
-    Missing,
     Soundness,
+    SplitParticipant,
     doubts_of,
     misfit_of,
 )
@@ -91,7 +91,7 @@ class Doubts(Subject):
         assumed, clients, late_rows, missing_rows, *answers = await self.database.dialect.rows_of(
             connection, (*_DOUBTS, *statements), question._asdict()
         )
-        participants = [Missing(*row) for row in missing_rows]
+        participants = [SplitParticipant(*row) for row in missing_rows]
         missed_links = []
         if participants:
             query = missed_sql(int(question.trace), participants)

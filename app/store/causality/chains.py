@@ -20,7 +20,7 @@ from app.store.reading.events import by_id, found_by_ids
 from app.stored.causality import ChainPart, PathStep
 from app.stored.likely import NO_OVERLAY, Overlay
 from itc import Relation, compare, packed_height_at
-from model.event import CLOCK_ALONE, EVERYTHING, Event, Large
+from model.event import ALL_LARGE, CLOCK_ALONE, Event, Large
 from model.ranges import Dot
 from model.ways import MOST_REACHED, Frontier, TooFarError, in_turns, lying_between, step_of_part
 from model.words import EventType, Via
@@ -39,7 +39,7 @@ class Chains(Subject):
         a: int,
         b: int,
         limit: int,
-        large: Large = EVERYTHING,
+        large: Large = ALL_LARGE,
         via: Via = Via.any,
         *,
         after: int | None = None,

@@ -18,8 +18,8 @@ from app.store.reading.events import by_id, found_by_ids, some_at_a_time
 from app.stored.causality import CopiesInHand, Fate, HeldCopies
 from model.conversations import conversation_of
 from model.deaths import Loss
-from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
-from model.happened import happened
+from model.event import ALL_LARGE, NOTHING_LARGE, Event, Large
+from model.happened import conversation_event
 from model.in_hand import COLUMNS, AloneInHand, alone_in_hand
 from model.times import Duration, now
 from model.who import Who
@@ -89,7 +89,7 @@ class Copies(Subject):
 
     @reads
     async def fate_of(
-        self, connection: AsyncConnection, event_id: int, large: Large = EVERYTHING
+        self, connection: AsyncConnection, event_id: int, large: Large = ALL_LARGE
     ) -> Fate:
         """A publish's fate, queue by queue.
 
@@ -109,10 +109,10 @@ class Copies(Subject):
             is_cut = len(ids) < sum(count for _, count in firsts)
         # A dead letter's headers say where it came from.
         found = await found_by_ids(connection, ids, large | _PROPERTIES)
-        told = [happened(each) for each in found.items if each.id not in found.heavy]
+        told = [conversation_event(each) for each in found.items if each.id not in found.heavy]
         async for event in some_at_a_time(connection, [*found.heavy], _PROPERTIES):
-            told.append(happened(event))
-        root = happened(publish)
+            told.append(conversation_event(event))
+        root = conversation_event(publish)
         losses = await losses_of(connection, publish.trace_id, [event_id])
         [message] = conversation_of(root, [root, *told], {}, losses=losses).messages
         deliveries = {each.id: each for each in found.items}

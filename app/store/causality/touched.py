@@ -27,7 +27,7 @@ from app.store.reading.events import MAX_ID, by_id, found_by_ids
 from app.store.reading.times import ids_between
 from app.stored.causality import Touched, TouchedQueue, TouchedService, of_one_trace
 from model.answers import Verdict
-from model.event import CLOCK_ALONE, EVERYTHING, NOTHING_LARGE, Event, Large
+from model.event import ALL_LARGE, CLOCK_ALONE, NOTHING_LARGE, Event, Large
 from model.ranges import Dot, Holds, Mark
 from model.times import Microseconds
 from model.words import Via
@@ -100,7 +100,7 @@ class Futures(Subject):
         *,
         verdict: Verdict | None = None,
         limit: int = 100,
-        large: Large = EVERYTHING,
+        large: Large = ALL_LARGE,
         after: int | None = None,
         to: int = MAX_ID,
     ) -> Touched:

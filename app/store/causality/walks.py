@@ -30,7 +30,7 @@ from app.store.reading.queries import ids_that_fit
 from app.stored.causality import EventLinks
 from app.stored.likely import NO_OVERLAY, Overlay
 from app.stored.reading import EventFilter, EventList
-from model.event import EVERYTHING, NOTHING_LARGE, Large
+from model.event import ALL_LARGE, NOTHING_LARGE, Large
 from model.ways import Direction
 from model.words import EdgeKind, Via
 
@@ -98,7 +98,7 @@ class Causality(Subject):
         event_id: int,
         towards: Direction,
         limit: int = 100,
-        large: Large = EVERYTHING,
+        large: Large = ALL_LARGE,
         via: Via = Via.any,
         *,
         beyond: int | None = None,

@@ -20,7 +20,7 @@ from app.store.spans.imported import handled_by
 from app.stored.conversations import MOST_OTHER_ROOTS
 from model.conversations import Conversation, conversation_of
 from model.gaps import Gap
-from model.happened import Cause, ConversationEvent, causes_of, happened
+from model.happened import Cause, ConversationEvent, causes_of, conversation_event
 from model.message_types import is_in_body, type_of
 from model.words import EventType, Via
 
@@ -185,7 +185,7 @@ class Conversing(Roots):
         read: dict[int, ConversationEvent] = {}
         in_body: list[int] = []
         async for event in some_at_a_time(self.connection, ids, frozenset({"properties"})):
-            read[event.id] = happened(event)
+            read[event.id] = conversation_event(event)
             if is_in_body(event.properties):
                 in_body.append(event.id)
         typed = frozenset[str]({"properties", "payload"})

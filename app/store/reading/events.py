@@ -14,7 +14,7 @@ from app.errors import NotFoundError
 from app.store.database import tables
 from app.store.database.chunks import chunks
 from app.stored.reading import EventList, shares
-from model.event import EVERYTHING, FIELDS, Event, Field, Kind, Large
+from model.event import ALL_LARGE, FIELDS, Event, Field, Kind, Large
 
 # The greatest possible id; no database stores a greater one.
 MAX_ID = 2**63 - 1
@@ -53,7 +53,7 @@ _NEVER_NULL = [
 
 
 async def by_ids(
-    connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
+    connection: AsyncConnection, ids: Sequence[int], large: Large = ALL_LARGE
 ) -> list[Event]:
     """The events with these ids, in their order; those that do not exist are left out."""
     if not ids:
@@ -64,7 +64,7 @@ async def by_ids(
 
 
 async def found_by_ids(
-    connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
+    connection: AsyncConnection, ids: Sequence[int], large: Large = ALL_LARGE
 ) -> EventList:
     """The events with these ids, as `by_ids`; without large fields that are too much at once.
 
@@ -135,14 +135,14 @@ def _column(field: Field, large: Large) -> ColumnElement[Any]:
     return column
 
 
-async def by_id(connection: AsyncConnection, event_id: int, large: Large = EVERYTHING) -> Event:
+async def by_id(connection: AsyncConnection, event_id: int, large: Large = ALL_LARGE) -> Event:
     """One event; raises `NotFoundError`."""
     [found] = await all_by_ids(connection, [event_id], large)
     return found
 
 
 async def all_by_ids(
-    connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
+    connection: AsyncConnection, ids: Sequence[int], large: Large = ALL_LARGE
 ) -> list[Event]:
     """The events with these ids, in their order; raises `NotFoundError` if one does not exist."""
     possible = [event_id for event_id in ids if 0 < event_id <= MAX_ID]

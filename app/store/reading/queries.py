@@ -50,7 +50,7 @@ from app.store.reading.filters import (
 from app.store.reading.times import ids_between, within
 from app.stored.reading import DEEP, EventFilter, EventList, EventPage, Histogram, Sort, is_quick
 from model.bodies import may_be_escaped, searchable
-from model.event import EVERYTHING, Event, Large
+from model.event import ALL_LARGE, Event, Large
 
 _events = tables.events.c
 _traces = tables.traces.c
@@ -218,7 +218,7 @@ class Events(Subject):
         after: int | None = None,
         before: int | None = None,
         limit: int = 100,
-        large: Large = EVERYTHING,
+        large: Large = ALL_LARGE,
         follow: bool = False,
     ) -> EventList:
         """Up to this many events: the first after ``after``, or else the last before ``before``.
@@ -237,7 +237,7 @@ class Events(Subject):
 
         return await self.database.search(_lane(asked, follow=follow), work)
 
-    async def some(self, ids: Sequence[int], large: Large = EVERYTHING) -> Sequence[Event]:
+    async def some(self, ids: Sequence[int], large: Large = ALL_LARGE) -> Sequence[Event]:
         """The events with these ids, in their order; those that do not exist are left out."""
         return await self.database.read(
             lambda connection: by_ids(connection, ids, large), Lane.bulk
@@ -251,7 +251,7 @@ class Events(Subject):
         page_size: int,
         sort: Sort = Sort.id,
         descending: bool = True,
-        large: Large = EVERYTHING,
+        large: Large = ALL_LARGE,
     ) -> EventPage:
         """The page with this number, from 1, with counts; empty after the last.
 

@@ -26,7 +26,7 @@ from app.tracker.links import SPANS_RULE
 from model.durations import (
     BY_HOUR,
     BY_MINUTE,
-    OTHERS,
+    REST,
     Cells,
     CountedPeriod,
     DurationCounts,
@@ -214,7 +214,7 @@ class Durations(Subject):
             for name in homeless:
                 rest.update(new.pop((kind, name), {}))
             if rest:
-                new[kind, OTHERS] = rest + new.get((kind, OTHERS), Counter())
+                new[kind, REST] = rest + new.get((kind, REST), Counter())
         stored = select(_durations.kind, _durations.name, _durations.cells, _durations.user).where(
             *conditions
         )
@@ -242,11 +242,11 @@ class Durations(Subject):
             for (cell_kind, name), cells in new.items()
             if cell_kind == kind and name
         }
-        query = select(func.count()).where(*of_kind, _durations.name != OTHERS)
+        query = select(func.count()).where(*of_kind, _durations.name != REST)
         if len(new_totals) + (await connection.execute(query)).scalar_one() <= MOST_OWNERS:
             return set()
         stored = select(_durations.name, _durations.user, _durations.total).where(
-            *of_kind, _durations.name != OTHERS
+            *of_kind, _durations.name != REST
         )
         totals = {name: (user, total) for name, user, total in await connection.execute(stored)}
         for name, total in new_totals.items():
@@ -277,11 +277,11 @@ class Durations(Subject):
         order = _durations.total.desc(), _durations.name
         rank = func.row_number().over(partition_by=of_user, order_by=order)
         ranks = select(*_KEY, rank.label("rank")).where(_durations.part == BY_MINUTE.part)
-        ranks = ranks.where(_durations.at > start - BY_MINUTE.row, _durations.name != OTHERS)
+        ranks = ranks.where(_durations.at > start - BY_MINUTE.row, _durations.name != REST)
         of_others = select(_durations.name).where(
             _durations.part == BY_MINUTE.part,
             _durations.at > start - BY_MINUTE.row,
-            _durations.name == OTHERS,
+            _durations.name == REST,
         )
         rows, is_whole = list[OwnerRow](), True
         for ids in chunks(sorted(trace_ids)):
@@ -309,9 +309,7 @@ class Durations(Subject):
         )
         rows = (await connection.execute(query)).all()
         rest = Counter[int]()
-        of_others = select(_durations.kind, _durations.cells).where(
-            *days, _durations.name == OTHERS
-        )
+        of_others = select(_durations.kind, _durations.cells).where(*days, _durations.name == REST)
         for kind, cells in await connection.execute(of_others):
             rest[kind] += deliveries_in(_decode(cells))
         return {

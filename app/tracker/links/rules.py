@@ -37,7 +37,7 @@ from app.tracker.links.probes import (
 from app.tracker.links.rule import Rule, RuleError
 from app.tracker.records import Publish, Record
 from app.tracker.values import readable
-from model.bodies import MARKED, decoded
+from model.bodies import FIRST_BYTES, decode_body
 from model.error_queues import ERROR_PROFILES
 from model.words import LinkKind
 
@@ -58,7 +58,7 @@ MOVED, _BROKER = "forward-moved", "none"
 _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
 # How bodies begin that may be encoded; AMQP 1.0's sections begin with 0.
-_ENCODED = MARKED | {0}
+_ENCODED = FIRST_BYTES | {0}
 
 
 def search_key(field: str, value: str) -> Key:
@@ -172,7 +172,7 @@ class Rules:
         if not triggers.of_bodies or not self.read_bodies:
             return record
         encoding = record.properties.get("content_encoding")
-        body = decoded(record.body, encoding, self.refused)
+        body = decode_body(record.body, encoding, self.refused)
         return record if body == record.body else replace(record, body=body)
 
     def look_into(self, record: Record) -> ProbedMessage:

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from itc import packed_height_at
-from model.assertions.assertion import After, Assertion, NeverConcurrent
-from model.assertions.judging import AssertionVerdict, Finding, needs_clocks
+from model.assertions.assertion import Assertion, NeverConcurrent, Precedence
+from model.assertions.judging import AssertionVerdict, Judgement, needs_clocks
 from model.doubtful import DoubtfulSpan
 from model.gaps import Gap
 from model.words import EventType, Via
@@ -68,7 +68,7 @@ def by_clocks(
                 doubtful = period.history.doubtful(period.trace, *period.ids)
                 compare = _compared(number, what, doubtful, is_sure=_is_sure(period))
                 yield together.mapInArrow(compare, FOUND)
-        elif isinstance(what, After):
+        elif isinstance(what, Precedence):
             is_sure = is_complete_to_its_end(period, gaps) and not period.sound.doubts
             yield _preceded(spark, request, period, number, what, is_sure=is_sure)
 
@@ -202,7 +202,7 @@ def _pair(
         return None
     before, after = (a, b) if a["id"] < b["id"] else (b, a)
     if packed_height_at(after["clock"], before["interval"]) >= before["height"]:
-        return row_of(number, Finding(AssertionVerdict.holds, a["id"], ""), None, a["at"])
+        return row_of(number, Judgement(AssertionVerdict.holds, a["id"], ""), None, a["at"])
     of = f"conversation {key}" if what.per == CONVERSATION else f"{what.per} {key}"
     said = f"{what.types[0]} and {what.types[1]} of {of} are concurrent"
     why = None if is_sure else "the record is not complete, or not sound"
@@ -210,19 +210,19 @@ def _pair(
     verdict = AssertionVerdict.unknown if why else AssertionVerdict.violated
     if why:
         said = f"{said}, as far as is known: {why}"
-    finding = Finding(verdict, after["id"], said, (before["id"],))
+    finding = Judgement(verdict, after["id"], said, (before["id"],))
     return row_of(number, finding, after["root"], after["at"])
 
 
 def _unread(number: int, what: NeverConcurrent, newest: Json) -> Json:
     said = f"its body is not stored as a whole, so that {what.per} is not known"
-    finding = Finding(AssertionVerdict.unknown, newest["id"], said)
+    finding = Judgement(AssertionVerdict.unknown, newest["id"], said)
     return row_of(number, finding, newest["root"], newest["at"])
 
 
 def _too_many(number: int, key: str, newest: Json) -> Json:
     said = f"more than {MOST_TOGETHER} messages share {key}: only the newest were compared"
-    finding = Finding(AssertionVerdict.unknown, newest["id"], said)
+    finding = Judgement(AssertionVerdict.unknown, newest["id"], said)
     return row_of(number, finding, newest["root"], newest["at"])
 
 
@@ -231,7 +231,7 @@ def _preceded(
     request: ReportRequest,
     period: Period,
     number: int,
-    what: After,
+    what: Precedence,
     *,
     is_sure: bool,
 ) -> DataFrame:
@@ -260,7 +260,7 @@ def _is_delivery(event: Json) -> bool:
     return event["type"] == EventType.received and not event["quiet"]
 
 
-def _firsts(events: DataFrame, what: After) -> list[First]:
+def _firsts(events: DataFrame, what: Precedence) -> list[First]:
     """Find where participants first had to do with messages of the type, or unobserved ones."""
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -277,7 +277,7 @@ def _firsts(events: DataFrame, what: After) -> list[First]:
 _FIRSTS = pa.schema([("interval", pa.string()), ("height", pa.int64()), ("message", pa.int64())])
 
 
-def seen_in(events: Iterable[Json], what: After) -> Iterator[First]:
+def seen_in(events: Iterable[Json], what: Precedence) -> Iterator[First]:
     """Yield where events have to do with a message of the type, or with an unobserved one."""
     for event in events:
         if event["quiet"]:
@@ -298,16 +298,16 @@ def _message_of(event: Json) -> int:
 
 
 def past_of(
-    event: Json, name: str, what: After, known: Sequence[First], *, is_sure: bool
-) -> Finding:
+    event: Json, name: str, what: Precedence, known: Sequence[First], *, is_sure: bool
+) -> Judgement:
     """The findings about a delivery of the message type ``name``; see `may_follow`."""
     is_alike = what.after.fits(name)
     message = _message_of(event)
     verdict = may_follow(event["clock"], message, known, is_alike=is_alike, is_sure=is_sure)
     if verdict is AssertionVerdict.holds:
-        return Finding(verdict, event["id"], "")
+        return Judgement(verdict, event["id"], "")
     if verdict is AssertionVerdict.violated:
         said = f"no {what.after} can have led to this delivery of {name}"
-        return Finding(verdict, event["id"], said)
+        return Judgement(verdict, event["id"], said)
     said = f"no {what.after} of the period can have led to this delivery of {name}"
-    return Finding(verdict, event["id"], f"{said}, but one may be missing")
+    return Judgement(verdict, event["id"], f"{said}, but one may be missing")

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from model.assertions.assertion import After, Assertion
-from model.assertions.judging import Causation, Finding, judge, needs_clocks
+from model.assertions.assertion import Assertion, Precedence
+from model.assertions.judging import Causation, Judgement, judge, needs_clocks
 from model.assertions.missing import matters, may_lack
 from model.gaps import Gap
 from model.words import Via
@@ -92,14 +92,14 @@ def found_in(
     through: int,
     gaps: Sequence[Gap],
     breaks: Breaks,
-) -> Iterator[tuple[int, Finding]]:
+) -> Iterator[tuple[int, Judgement]]:
     """The findings in one conversation, each with the number of its assertion."""
     conversation = told.conversation
     ways = Causation(conversation, told.open_at)
     for number, assertion in judged:
         when = matters(assertion, conversation)
         has_gap = may_lack(gaps, *when)
-        if not isinstance(assertion.what, After):  # whose past says itself where it is open
+        if not isinstance(assertion.what, Precedence):  # whose past says itself where it is open
             has_gap |= may_lack(breaks.doubtful, *when) or breaks.are_in(told.rows)
         found = judge(assertion, ways, read_until=through, has_gap=has_gap)
         for finding in found:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from model.assertions.judging import AssertionVerdict, Finding
+from model.assertions.judging import AssertionVerdict, Judgement
 from model.message_types import type_of
 from model.words import EventType
 from spark_jobs.chains.executors import slices_of
@@ -35,7 +35,7 @@ _SCHEMA = pa.schema(
 )
 
 
-def row_of(number: int, finding: Finding, root: int | None, at: int) -> Json:
+def row_of(number: int, finding: Judgement, root: int | None, at: int) -> Json:
     """A finding of the assertion ``number``; of what holds only that it does."""
     is_shown = finding.verdict is not AssertionVerdict.holds
     return {
