@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from app.store import Store
-from app.watch.looking import TOGETHER
+from app.watch.looking import PORTION
 from bench.stores import fill_timed, traffic
 from model.times import HOUR, MINUTE, now
 
@@ -48,7 +48,7 @@ def times(events: int) -> Iterator[int]:
 def main() -> None:
     """Print what an event takes, for few participants and queues and for many."""
     events = int(sys.argv[1]) if len(sys.argv) > 1 else 60_000
-    for participants, together in itertools.product((64, 1_000), (TOGETHER, TOGETHER // 10)):
+    for participants, together in itertools.product((64, 1_000), (PORTION, PORTION // 10)):
         took = asyncio.run(counted(events, participants, together))
         sys.stdout.write(
             f"{participants:,} participants and queues, {together:,} events at a time:"

@@ -27,8 +27,9 @@ LONGEST_TEXT = 320
 
 # Where clients say their process id.
 _PROCESS = ("process_id", "ProcessId", "pid")
-# What names a program, and its process. Everything else is the library's, or none of our business.
-KEPT = frozenset(
+# Properties that name a program, or its process. The others are the library's, or none of our
+# business.
+PROPERTIES = frozenset(
     {
         *("connection_name", "endpoint_name", "application", "service", "client_id"),
         *("container_id", "InputQueue", "ProcessName", *_PROCESS),
@@ -54,13 +55,12 @@ def announcement(
     routing_key: str, headers: Mapping[str, Any]
 ) -> NewConnection | ClosedConnection | None:
     """The announcement in a message of the event exchange; None if that is no connection's."""
-    # The broker puts its events into the exchange itself: one that was dead-lettered into it, by
-    # a queue of somebody's, is somebody's.
+    # The broker publishes its events itself: a dead letter comes from somebody's queue.
     if "x-death" in headers:
         return None
     if routing_key == CREATED:
         return connection_of(headers)
-    return _closed(headers) if routing_key == CLOSED else None
+    return _closing(headers) if routing_key == CLOSED else None
 
 
 def connection_of(headers: Mapping[str, Any]) -> NewConnection | None:
@@ -70,14 +70,14 @@ def connection_of(headers: Mapping[str, Any]) -> NewConnection | None:
     if not node or not name or opened_at is None:
         return None
     properties = properties_of(headers)
-    given = _text(headers, "user_provided_name") or properties.get("connection_name")
+    own_name = _text(headers, "user_provided_name") or properties.get("connection_name")
     process = next((properties[key] for key in _PROCESS if key in properties), None)
     return NewConnection(
         node,
         name,
         _text(headers, "vhost"),
         _text(headers, "user"),
-        client_name(given, properties),
+        client_name(own_name, properties),
         shown_name(process) if process else None,
         opened_at,
         _text(headers, "pid") or None,
@@ -85,13 +85,13 @@ def connection_of(headers: Mapping[str, Any]) -> NewConnection | None:
 
 
 def properties_of(headers: Mapping[str, Any]) -> dict[str, str]:
-    """The client's own properties, of those in `KEPT`."""
+    """The client's own properties, of those in `PROPERTIES`."""
     properties = _properties(headers.get("client_properties"))
     properties |= _variables(headers.get("variable_map"))
-    return properties | _named({"container_id": headers.get("container_id")})
+    return properties | _select({"container_id": headers.get("container_id")})
 
 
-def _closed(headers: Mapping[str, Any]) -> ClosedConnection | None:
+def _closing(headers: Mapping[str, Any]) -> ClosedConnection | None:
     node, name, pid = (_text(headers, key) for key in ("node", "name", "pid"))
     closed_at = _time(headers.get("timestamp_in_ms"))
     if not node or not name or not pid or closed_at is None:
@@ -106,47 +106,47 @@ def _time(value: Any) -> int | None:
 
 def _text(values: Mapping[str, Any], key: str) -> str:
     value = values.get(key)
-    return _kept(value) if isinstance(value, str) else ""
+    return _bounded(value) if isinstance(value, str) else ""
 
 
-def _kept(text: str) -> str:
-    """As much of a text as is kept, as the firehose's texts are kept, so that the two are equal."""
+def _bounded(text: str) -> str:
+    """A text cut and cleaned as the firehose's texts are, so that the two are equal."""
     return storable(text[:LONGEST_TEXT])[:LONGEST_TEXT]
 
 
-def _named(properties: Mapping[Any, Any]) -> dict[str, str]:
-    """Those properties that are kept, and are text or a number."""
+def _select(properties: Mapping[Any, Any]) -> dict[str, str]:
+    """The properties in `PROPERTIES` that are text or a number."""
     return {
-        key: _kept(str(value))
+        key: _bounded(str(value))
         for key, value in properties.items()
-        if key in KEPT and type(value) in (str, int) and value != ""
+        if key in PROPERTIES and type(value) in (str, int) and value != ""
     }
 
 
-def _properties(said: Any) -> dict[str, str]:
+def _properties(terms: Any) -> dict[str, str]:
     """A client's properties, from a list of terms; from a table where a broker sends one."""
-    if isinstance(said, dict):
-        return _named(said)
-    if not isinstance(said, list):
+    if isinstance(terms, dict):
+        return _select(terms)
+    if not isinstance(terms, list):
         return {}
-    return _named(dict(_read(said[:MOST_PROPERTIES])))
+    return _select(dict(_read(terms[:MOST_PROPERTIES])))
 
 
 def _read(terms: list[Any]) -> Iterator[tuple[str, str]]:
     for term in terms:
         if not isinstance(term, str) or len(term) > LONGEST_PROPERTY:
             continue
-        if found := _PROPERTY.fullmatch(term):
-            yield _value(found[1]), _value(found[2])
+        if match := _PROPERTY.fullmatch(term):
+            yield _value(match[1]), _value(match[2])
 
 
-def _variables(said: Any) -> dict[str, str]:
-    if isinstance(said, dict):
-        return _named(said)
-    if not isinstance(said, str) or len(said) > LONGEST_PROPERTY:
+def _variables(term: Any) -> dict[str, str]:
+    if isinstance(term, dict):
+        return _select(term)
+    if not isinstance(term, str) or len(term) > LONGEST_PROPERTY:
         return {}
-    found = _VARIABLE.fullmatch(said)
-    return _named({"client_id": _value(found[1])}) if found else {}
+    match = _VARIABLE.fullmatch(term)
+    return _select({"client_id": _value(match[1])}) if match else {}
 
 
 def _value(term: str) -> str:
@@ -162,12 +162,12 @@ def _value(term: str) -> str:
 
 def _unquoted(literals: str) -> str:
     """The text of string literals; Erlang breaks a long one into several."""
-    return "".join(_ESCAPE.sub(_unescaped, each[1:-1]) for each in re.findall(_STRING, literals))
+    return "".join(_ESCAPE.sub(_unescaped, part[1:-1]) for part in re.findall(_STRING, literals))
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    code = found[1] or found[2]
-    if code or found[3]:
-        number = int(code, 16) if code else int(found[3], 8)
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    if code or match[3]:
+        number = int(code, 16) if code else int(match[3], 8)
         return chr(number) if number <= 0x10FFFF else "\ufffd"
-    return _ESCAPED.get(found[4], found[4])
+    return _ESCAPED.get(match[4], match[4])

@@ -64,16 +64,16 @@ class AnnouncementStream(DivertedStream):
 
         :raises OutageError: when the connection is gone, or the queue.
         """
-        while not self._waiting and self._lost is None:
+        while not self._waiting and self._loss is None:
             self._arrived.clear()
             await self._arrived.wait()
         self._check()
-        taken, self._waiting = self._waiting, deque()
-        said = [_said(delivery) for delivery in taken]
+        deliveries, self._waiting = self._waiting, deque()
+        connections = [_read(delivery) for delivery in deliveries]
         return AnnouncementBatch(
-            opened=[each for each in said if isinstance(each, NewConnection)],
-            closed=[each for each in said if isinstance(each, ClosedConnection)],
-            tag=taken[-1].tag,
+            opened=[opened for opened in connections if isinstance(opened, NewConnection)],
+            closed=[closed for closed in connections if isinstance(closed, ClosedConnection)],
+            tag=deliveries[-1].tag,
         )
 
     async def bind(self) -> None:
@@ -146,7 +146,7 @@ class Announcements:
             yield stream
 
 
-def _said(delivery: Arrival) -> NewConnection | ClosedConnection | None:
+def _read(delivery: Arrival) -> NewConnection | ClosedConnection | None:
     try:
         return announcement(delivery.routing_key, decode_headers(delivery.header))
     except ValueError:

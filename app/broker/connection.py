@@ -41,7 +41,7 @@ MOST_SILENCE = 1.3
 # A closed connection is not waited for longer than this: its other end may be gone.
 CLOSE_SECONDS = 3.0
 # What a URL's query may say: the heartbeat, and whom to trust and how to show who we are over TLS.
-USED = {"heartbeat", "cafile", "capath", "cadata", "certfile", "keyfile", "no_verify_ssl"}
+USABLE = {"heartbeat", "cafile", "capath", "cadata", "certfile", "keyfile", "no_verify_ssl"}
 
 
 def _short_text(data: bytes) -> tuple[int, str]:
@@ -160,7 +160,7 @@ class VhostConnection(aio_pika.Connection):
     def __init__(self, url: URL, vhost: str, **kwargs: Any) -> None:
         """Prepare it for ``vhost``; the URL's own path is ignored, and so is most of its query."""
         query = {"heartbeat": str(HEARTBEAT_SECONDS)}
-        query |= {name: value for name, value in url.query.items() if name in USED}
+        query |= {name: value for name, value in url.query.items() if name in USABLE}
         super().__init__(url.with_path("/").with_query(query), **kwargs)
         self._vhost = vhost
 

@@ -123,7 +123,7 @@ class TraceStream(DivertedStream):
         return False
 
     def know_accounts(self, former: Iterable[str]) -> None:
-        """Know what is our own under these accounts, too."""
+        """Recognise what we did under these accounts as our own, too."""
         self.about = Own(self._queue, self.account, former).about
 
     async def batch(self, most: int, linger: float) -> list[Arrival]:
@@ -131,12 +131,12 @@ class TraceStream(DivertedStream):
 
         After ``linger`` seconds it returns what there is, which may be nothing at all.
 
-        :raises OutageError: when the connection is gone. What had arrived can no longer be
-        acknowledged and will come again, so it is left to the next connection.
+        :raises OutageError: when the connection is gone. Messages that had arrived can no longer be
+        acknowledged; they will come again over the next connection.
         :raises UndeliverableError: when the broker broke the connection off over a message.
         """
         self._enough = most
-        if not self._is_enough and self._lost is None:
+        if not self._is_enough and self._loss is None:
             self._arrived.clear()
             await is_set_within(self._arrived, linger)
         self._check()
@@ -145,21 +145,23 @@ class TraceStream(DivertedStream):
         while self._waiting and len(batch) < most:
             if size >= PORTION_BYTES or headers >= PORTION_HEADERS:
                 break
-            each = self._waiting.popleft()
-            batch.append(each)
-            size += each.size
-            headers += len(each.header)
-            if len(each.body) > LARGE:
-                large += len(each.body)
+            message = self._waiting.popleft()
+            batch.append(message)
+            size += message.size
+            headers += len(message.header)
+            if len(message.body) > LARGE:
+                large += len(message.body)
         self._bytes -= size
         self._headers -= headers
         if self._bytes <= BUFFER_BYTES:
             self._connection.resume()
         if large > HASHED_HERE:
             await asyncio.to_thread(_hash, batch)
-        for each in batch:
-            each.message = parse(each.routing_key, each.header, each.body, each.at, each.sha256)
-            each.header = b""  # whose room the next takes while the processor has it at hand
+        for message in batch:
+            message.message = parse(
+                message.routing_key, message.header, message.body, message.at, message.sha256
+            )
+            message.header = b""  # whose room the next takes while the processor has it at hand
         return batch
 
     async def acknowledge(self, tag: int) -> None:
@@ -189,9 +191,9 @@ class TraceStream(DivertedStream):
                 for _ in range(2)
             ]
         except CONNECTION_ERRORS as error:
-            lost = outage(error, self._place)
-            self.lose(lost)  # after a time-out the library has closed the channel
-            raise lost from error
+            failure = outage(error, self._place)
+            self.lose(failure)  # after a time-out the library has closed the channel
+            raise failure from error
         self._note_taken(acknowledged)
         return declared.message_count or 0
 
@@ -201,11 +203,11 @@ class TraceStream(DivertedStream):
         On a cluster it has only received them, and loses them with its leader unless they are in
         the log of another node: those that it has had for a while count.
         """
-        now = time.monotonic()
+        moment = time.monotonic()
         if not self.is_cluster:
             self.taken = tag
-        elif now - self._received[0] > IN_LOG_SECONDS:
-            self.taken, self._received = self._received[1], (now, tag)
+        elif moment - self._received[0] > IN_LOG_SECONDS:
+            self.taken, self._received = self._received[1], (moment, tag)
 
     async def consume(self) -> None:
         """Have the broker send messages, as many as the channel's prefetch lets it."""
@@ -231,7 +233,7 @@ class TraceStream(DivertedStream):
     async def bind(self, excess: Sequence[str] = ()) -> None:
         """Bind the queue to the trace exchange as it is to be, and then remove other bindings.
 
-        In this order nothing is missed that is taken before and after.
+        Bind first, then unbind: messages in both selections are never missed.
         """
         await self._bind(TRACE_EXCHANGE, self._keys)
         with self.asking():
@@ -244,11 +246,11 @@ class TraceStream(DivertedStream):
         present, self.bookmarks = self.bookmarks, (bookmark,)
         if bookmark in present:
             return
-        # No other binding is touched: that one is gone is for the next look to find.
+        # Other bindings stay: the next look finds missing ones.
         await self._bind(TRACE_EXCHANGE, [bookmark.key])
         with self.asking():
-            for each in present:
-                await self._channel.queue_unbind(self._queue, TRACE_EXCHANGE, routing_key=each.key)
+            for stale in present:
+                await self._channel.queue_unbind(self._queue, TRACE_EXCHANGE, routing_key=stale.key)
 
     @property
     def buffered(self) -> int:
@@ -263,11 +265,11 @@ class TraceStream(DivertedStream):
 
         Messages of one read get times a microsecond apart, so that times show the order too.
         """
-        now = time.time_ns() // 1000
-        first = max(now, min(self._next_at, now + MOST_AHEAD))
+        moment = time.time_ns() // 1000
+        first = max(moment, min(self._next_at, moment + MOST_AHEAD))
         self._next_at = first + len(deliveries)
-        for at, message in enumerate(deliveries, first):
-            message.at = at
+        for arrived_at, message in enumerate(deliveries, first):
+            message.at = arrived_at
             message.size = len(message.header) + len(message.body)
             self._bytes += message.size
             self._headers += len(message.header)
@@ -284,9 +286,9 @@ class TraceStream(DivertedStream):
 
 
 def _hash(messages: Sequence[Arrival]) -> None:
-    for each in messages:
-        if len(each.body) > LARGE:
-            each.sha256 = sha256(each.body).digest()
+    for message in messages:
+        if len(message.body) > LARGE:
+            message.sha256 = sha256(message.body).digest()
 
 
 AnyStream = TypeVar("AnyStream", bound=TraceStream)
@@ -376,15 +378,15 @@ class Firehose:
                 durable=True,
                 arguments=arguments(self.bounds, quorum=reading.quorum, owner=self.owner),
             )
-        held, is_gone = None, False
+        token, is_gone = None, False
         if guarded and not reading.quorum:
-            held, is_gone = await self._guard(connection, vhost, reading, queued)
+            token, is_gone = await self._guard(connection, vhost, reading, queued)
         await channel.set_qos(prefetch_count=reading.prefetch)
         raw = await channel.get_underlay_channel()
         stream = kind(raw, self.queue, connection, place, reading, queue_is_new=queued is None)
         await stream.bind(reading.excess)
         stream.divert(connection, channel)
-        stream.sentinel, stream.is_sentinel_gone = held, is_gone
+        stream.sentinel, stream.is_sentinel_gone = token, is_gone
         return stream
 
     async def _guard(
@@ -392,18 +394,21 @@ class Firehose:
     ) -> tuple[str | None, bool]:
         """Hold the queue's sentinel, or place one: the one held, and whether one is gone."""
         channel = await connection.channel(publisher_confirms=False)
-        known = None if queued is None else reading.sentinel
-        if known is not None and await sentinel.hold(channel, self.queue, known):
-            return known, False
+        token = None if queued is None else reading.sentinel
+        if token is not None and await sentinel.hold(channel, self.queue, token):
+            return token, False
         placed = None
         if not queued:
             with suppress(OutageError, *CONNECTION_ERRORS):  # without one it goes as well
-                async with asyncio.timeout(CONNECT_SECONDS), self._connected(vhost) as other:
-                    publisher = await other.channel(publisher_confirms=True)
+                async with (
+                    asyncio.timeout(CONNECT_SECONDS),
+                    self._connected(vhost) as extra,
+                ):
+                    publisher = await extra.channel(publisher_confirms=True)
                     placed = await sentinel.place(channel, self.queue, publisher)
         if placed is None:
             await channel.close()
-        return placed, known is not None
+        return placed, token is not None
 
     async def _count_queued(self, connection: TraceConnection, place: BrokerAddress) -> int | None:
         """Return how many messages the trace queue holds, None where there is no queue.
@@ -412,12 +417,12 @@ class Firehose:
         """
         deadline = time.monotonic() + LEAVING_SECONDS
         while (
-            found := await queue_there(connection, self.queue)
-        ) is not None and found.consumer_count:
+            queue := await queue_there(connection, self.queue)
+        ) is not None and queue.consumer_count:
             if time.monotonic() > deadline:
                 raise in_use(place)
             await asyncio.sleep(LEAVING_SECONDS / 20)
-        return None if found is None else found.message_count or 0
+        return None if queue is None else queue.message_count or 0
 
     def _place(self, vhost: str) -> BrokerAddress:
         return BrokerAddress.of(self._url, vhost, self.queue)

@@ -32,9 +32,9 @@ async def connected(
 
     Raises `OutageError`.
     """
-    named = {"connection_name": "rabbitmq-itc"} | dict(properties or {})
+    client_properties = {"connection_name": "rabbitmq-itc"} | dict(properties or {})
     with outages(place):
-        connection = TraceConnection(url, place.vhost, client_properties=named)
+        connection = TraceConnection(url, place.vhost, client_properties=client_properties)
         await connection.connect(timeout=CONNECT_SECONDS)
     try:
         yield connection
@@ -43,7 +43,7 @@ async def connected(
 
 
 async def queue_there(connection: TraceConnection, queue: str) -> Queue.DeclareOk | None:
-    """What the broker says of a queue; None where there is none."""
+    """The broker's answer about a queue; None where there is none."""
     probe = await connection.channel(publisher_confirms=False)
     raw = await probe.get_underlay_channel()
     try:
@@ -63,33 +63,33 @@ class DivertedStream:
         self._place = place
         self._waiting: deque[Arrival] = deque()
         self._arrived = asyncio.Event()
-        self._enough = 1  # deliveries, to wake whoever waits for them
-        self._lost: OutageError | None = None
+        self._enough = 1  # deliveries that wake the reader
+        self._loss: OutageError | None = None
 
     def divert(self, connection: TraceConnection, channel: AbstractChannel) -> None:
-        """Take in what comes on our channel from now on, for as long as that is open."""
+        """Take in the deliveries on our channel from now on, for as long as that is open."""
         for callbacks in (channel.close_callbacks, connection.close_callbacks):
             callbacks.add(lambda _, error: self.lose(self._outage(error)))
-        gone = f"was {self._queue} or {shown(self._place.vhost)} deleted?"
+        question = f"was {self._queue} or {shown(self._place.vhost)} deleted?"
         self._channel.on_consumer_cancel_callbacks.add(
-            lambda _: self.lose(QueueLostError(f"the broker ended our consumer: {gone}"))
+            lambda _: self.lose(QueueLostError(f"the broker ended our consumer: {question}"))
         )
         connection.divert(self._channel.number, self.take_in)
 
     def take_in(self, deliveries: list[Arrival]) -> None:
-        """Take in what has arrived; called in the queue's order."""
+        """Take in deliveries; called in the queue's order."""
         self._waiting.extend(deliveries)
         if self._is_enough:
             self._arrived.set()
 
     @property
     def _is_enough(self) -> bool:
-        """Tell whether as much waits as who waits for it has asked for."""
+        """Tell whether as many deliveries wait as the reader has asked for."""
         return len(self._waiting) >= self._enough
 
     def lose(self, reason: OutageError) -> None:
-        if self._lost is None:
-            self._lost = reason
+        if self._loss is None:
+            self._loss = reason
         self._arrived.set()
 
     async def acknowledge(self, tag: int) -> None:
@@ -102,8 +102,8 @@ class DivertedStream:
                 await self._channel.queue_bind(self._queue, exchange, routing_key=key)
 
     def _check(self) -> None:
-        if self._lost is not None:
-            raise self._lost
+        if self._loss is not None:
+            raise self._loss
 
     @contextmanager
     def asking(self) -> Iterator[None]:

@@ -30,8 +30,8 @@ ASKED = "itc.channels"
 # No client can name itself so, unless it may impersonate others.
 BROKER_USER = "rmq-internal"
 
-# What each of the plugin's events comes with, beside the node, its time and its version; those of
-# a channel come with all of that too.
+# The fields of the plugin's events, beside the node, the time and the version; `_OF_CHANNEL` are
+# those of a channel's.
 _OF_CHANNEL = frozenset({"connection", "channel", "user"})
 SETTLEMENTS: dict[str, frozenset[str]] = {
     "began": frozenset(),
@@ -48,7 +48,7 @@ SETTLEMENTS: dict[str, frozenset[str]] = {
     "rolled_back": _OF_CHANNEL,
 }
 
-# Of what is kept of a message that cannot be read.
+# The part that is kept of a message that cannot be read.
 QUARANTINED_HEADERS = 16_384
 # A settlement has a few names of 255 bytes at most.
 LONGEST_SETTLEMENT = 4096
@@ -87,20 +87,20 @@ def parse(
     try:
         if kind not in KINDS:
             return _settlement(kind, name, header, body)
-        said = read_trace(header, kind == PUBLISH)
+        fields = read_trace(header, kind == PUBLISH)
     except ValueError as error:
         place = place_of(_TABLE + body if kind == SETTLE else header)
         return Unreadable(
             reason=str(error),
             routing_key=storable(routing_key),
-            headers=_shown(header),
+            headers=_headers_json(header),
             body=body[:QUARANTINED_BODY],
             body_bytes=len(body),
             recorded_at=now,
             channel=NOWHERE if place is None else _channel(*place),
             is_forged=_is_forged(kind, header),
         )
-    node, connection, number, user, exchange, keys, properties, last = said
+    node, connection, number, user, exchange, keys, properties, last = fields
     channel = _channel(node, connection, number, user)
     if len(body) > LARGE and not digest:
         digest = sha256(body).digest()
@@ -121,31 +121,33 @@ def _settlement(kind: str, event: str, header: bytes, body: bytes) -> Settlement
         raise NotATraceMessageError("the routing key begins with neither publish. nor deliver.")
     if user_of(header) != BROKER_USER:
         raise NotATraceMessageError("a settlement that the broker has not published")
-    its = SETTLEMENTS.get(event)
-    if its is None:
+    names = SETTLEMENTS.get(event)
+    if names is None:
         raise NotATraceMessageError("nothing that is known of settlements")
     if len(body) > LONGEST_SETTLEMENT:
         raise NotATraceMessageError(f"a settlement of {len(body):,} bytes")
     table = decode_headers(_TABLE + body)
     table = {key: storable(value) if type(value) is str else value for key, value in table.items()}
-    for missing in sorted({"itc", "at", "node", *its} - table.keys()):
-        raise NotATraceMessageError(f"field {missing} is missing")
-    where = {"node": table["node"], "connection": "", "number": 0, "user": ""}
-    if its:
-        where |= {key: table[key] for key in ("connection", "user")} | {"number": table["channel"]}
-    said = {key: table[key] for key in its - _OF_CHANNEL}
+    for name in sorted({"itc", "at", "node", *names} - table.keys()):
+        raise NotATraceMessageError(f"field {name} is missing")
+    channel = {"node": table["node"], "connection": "", "number": 0, "user": ""}
+    if names:
+        channel |= {key: table[key] for key in ("connection", "user")} | {
+            "number": table["channel"]
+        }
+    values = {key: table[key] for key in names - _OF_CHANNEL}
     try:
-        found = msgspec.convert(
-            {**said, "event": event, "at": table["at"], "channel": where}, Settlement
+        settlement = msgspec.convert(
+            {**values, "event": event, "at": table["at"], "channel": channel}, Settlement
         )
     except msgspec.ValidationError as error:
         raise NotATraceMessageError(str(error)) from error
-    if not 0 <= found.channel.number <= MOST_CHANNELS:
-        raise NotATraceMessageError(f"channel {found.channel.number}: no such number in AMQP")
-    return found
+    if not 0 <= settlement.channel.number <= MOST_CHANNELS:
+        raise NotATraceMessageError(f"channel {settlement.channel.number}: no such number in AMQP")
+    return settlement
 
 
-def _shown(header: bytes) -> str:
+def _headers_json(header: bytes) -> str:
     try:
         table = decode_headers(header)
     except ValueError:

@@ -100,8 +100,8 @@ class QueueInfo(msgspec.Struct, frozen=True):
     @property
     def policy_definition(self) -> dict[str, Any]:
         """The broker's policies for it, operators' ones too."""
-        found = self.effective_policy_definition
-        return found if isinstance(found, dict) else {}
+        definition = self.effective_policy_definition
+        return definition if isinstance(definition, dict) else {}
 
 
 class _OfChannel(msgspec.Struct):
@@ -220,8 +220,8 @@ class ManagementApi:
         return _user(await self._get("/api/whoami", _Whoami))
 
     async def vhosts(self) -> frozenset[str]:
-        found = await self._get("/api/vhosts?columns=name", list[_Resource])
-        return frozenset(vhost.name for vhost in found)
+        vhosts = await self._get("/api/vhosts?columns=name", list[_Resource])
+        return frozenset(vhost.name for vhost in vhosts)
 
     async def version(self) -> str:
         """RabbitMQ's version; raises `BadRequestError` for a broker that has no firehose."""
@@ -243,27 +243,27 @@ class ManagementApi:
     async def amqp_listeners(self) -> dict[str, tuple[str, str, int]]:
         """Scheme, host and port for AMQP of each running node, by name: the first it has."""
         overview = await self._get("/api/overview", _Overview)
-        found: dict[str, tuple[str, str, int]] = {}
-        for each in overview.listeners:
-            scheme = _AMQP_SCHEMES.get(each.protocol)
-            if scheme is not None and each.node not in found:
-                found[each.node] = (scheme, each.node.partition("@")[2], each.port)
-        return found
+        listeners: dict[str, tuple[str, str, int]] = {}
+        for listener in overview.listeners:
+            scheme = _AMQP_SCHEMES.get(listener.protocol)
+            if scheme is not None and listener.node not in listeners:
+                listeners[listener.node] = (scheme, listener.node.partition("@")[2], listener.port)
+        return listeners
 
     async def queue(self, vhost: str, name: str) -> QueueInfo:
         return await self._get(_path("queues", vhost, name), QueueInfo)
 
     async def consumers(self, vhost: str, name: str) -> dict[str, str | None]:
-        """The connections that consume a queue; of ours also the service that each belongs to."""
+        """The connections that consume a queue, each with its service if it is one of ours."""
         queue = await self._get(_path("queues", vhost, name), _QueueConsumers)
-        found: dict[str, str | None] = {}
+        services: dict[str, str | None] = {}
         for consumer in queue.consumer_details:
             connection = consumer.channel_details.connection_name
             with contextlib.suppress(NotFoundError):
-                about = await self._get(_path("connections", connection), _ConnectionDetails)
-                said = about.client_properties.get(SERVICE_PROPERTY)
-                found[connection] = said if isinstance(said, str) else None
-        return found
+                details = await self._get(_path("connections", connection), _ConnectionDetails)
+                service = details.client_properties.get(SERVICE_PROPERTY)
+                services[connection] = service if isinstance(service, str) else None
+        return services
 
     async def close_connection(self, name: str, reason: str) -> None:
         with contextlib.suppress(NotFoundError):  # it is gone
@@ -279,8 +279,8 @@ class ManagementApi:
         """
         path = _path("queues", vhost, name, "get")
         mode = "ack_requeue_false" if remove else "ack_requeue_true"
-        wanted = {"count": count, "ackmode": mode, "encoding": "base64", "truncate": body}
-        return (await self._request("POST", path, json=wanted, timeout=seconds)).content
+        request = {"count": count, "ackmode": mode, "encoding": "base64", "truncate": body}
+        return (await self._request("POST", path, json=request, timeout=seconds)).content
 
     async def set_policy(self, vhost: str, name: str, policy: Mapping[str, Any]) -> None:
         await self._request("PUT", _path("policies", vhost, name), json=dict(policy))
@@ -308,9 +308,9 @@ class ManagementApi:
         while page < pages:
             page += 1
             query = f"columns=name,vhost&page={page}&page_size={PAGE}"
-            found = await self._get(f"{_path(kind, vhost)}?{query}", _Page)
-            pages = found.page_count
-            yield [each.name for each in found.items]
+            answer = await self._get(f"{_path(kind, vhost)}?{query}", _Page)
+            pages = answer.page_count
+            yield [resource.name for resource in answer.items]
 
     async def event_exchange(self) -> str | None:
         """The virtual host of the event exchange; None where its plugin is off.
@@ -320,7 +320,7 @@ class ManagementApi:
         name = "amq.rabbitmq.event"
         path = f"/api/exchanges?columns=name,vhost&page=1&page_size=100&name={name}"
         page = await self._get(path, _Page)
-        return next((found.vhost for found in page.items if found.name == name), None)
+        return next((exchange.vhost for exchange in page.items if exchange.name == name), None)
 
     async def connections(self) -> list[NewConnection]:
         """The connections to the broker, of all virtual hosts and nodes.
@@ -328,8 +328,8 @@ class ManagementApi:
         A new one appears only with its first statistics, after the broker's interval of 5 s.
         """
         path = f"/api/connections?columns={','.join(_OF_CONNECTIONS)}"
-        found = await self._get(path, list[dict[str, Any]])
-        return [one for each in found if (one := connection_of(each)) is not None]
+        answer = await self._get(path, list[dict[str, Any]])
+        return [entry for entry in map(connection_of, answer) if entry is not None]
 
     async def permissions(self, vhost: str, user: str | None = None) -> Permissions:
         """A user's rights in a virtual host, by default the service's own.
@@ -343,8 +343,8 @@ class ManagementApi:
 
         Raises `NotFoundError` if the broker's own database does not know the user.
         """
-        found = await self._get(_path("users", user, "permissions"), list[_Permission])
-        return frozenset((permitted.vhost, permitted.read) for permitted in found)
+        permissions = await self._get(_path("users", user, "permissions"), list[_Permission])
+        return frozenset((permitted.vhost, permitted.read) for permitted in permissions)
 
     async def tracing(self, vhost: str) -> dict[str, bool]:
         """Tell whether tracing is on, for each running node by name.
@@ -405,9 +405,9 @@ class ManagementApi:
         return self._decoded(await self._request("GET", path, base_url), kind)
 
     async def _request(
-        self, method: str, path: str, base_url: str | None = None, **more: Any
+        self, method: str, path: str, base_url: str | None = None, **options: Any
     ) -> httpx2.Response:
-        response = await self._send(method, path, base_url, **more)
+        response = await self._send(method, path, base_url, **options)
         if response.status_code == httpx2.codes.UNAUTHORIZED:
             raise RefusedError(
                 f"the broker's management API refuses the service's own account {self._user!r} "
@@ -420,24 +420,24 @@ class ManagementApi:
         return response
 
     async def _send(
-        self, method: str, path: str, base_url: str | None = None, **more: Any
+        self, method: str, path: str, base_url: str | None = None, **options: Any
     ) -> httpx2.Response:
         url = (base_url or self._base_url) + path
         try:
-            return await self._http.request(method, url, **more)
+            return await self._http.request(method, url, **options)
         except httpx2.TimeoutException as error:
             raise UnreachableError(
                 f"the broker's management API at {_host(url)} is too slow"
             ) from error
         except httpx2.HTTPError as error:
-            what = f"the broker's management API at {_host(url)} does not answer"
+            sentence = f"the broker's management API at {_host(url)} does not answer"
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                what = (
+                sentence = (
                     f"the certificate of the broker's management API at {_host(url)} is not "
                     "trusted: is its authority known here (SSL_CERT_FILE), and is the host name "
                     "right?"
                 )
-            raise UnreachableError(what) from error
+            raise UnreachableError(sentence) from error
 
     def _decoded(self, response: httpx2.Response, kind: type[T]) -> T:
         if not response.is_success:
@@ -474,10 +474,10 @@ def _tracing(vhost: dict[str, Any], base_url: str) -> bool:
 
 
 def _vhost_with_tracing(present: dict[str, Any], on: bool) -> dict[str, Any]:
-    kept = {key: present[key] for key in _KEPT_ON_PUT if key in present}
-    if kept.get("default_queue_type") == "undefined":
-        del kept["default_queue_type"]  # the broker's word for unset, which it does not accept
-    return {**kept, "tracing": on}
+    settings = {key: present[key] for key in _KEPT_ON_PUT if key in present}
+    if settings.get("default_queue_type") == "undefined":
+        del settings["default_queue_type"]  # the broker's word for unset, which it does not accept
+    return {**settings, "tracing": on}
 
 
 def _path(*names: str) -> str:

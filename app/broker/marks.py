@@ -136,5 +136,5 @@ def _outages(place: BrokerAddress, rights: str) -> Iterator[None]:
         try:
             yield
         except aiormq.exceptions.ChannelAccessRefused as error:
-            said = _RIGHTS.format(user=shown(place.user), vhost=shown(place.vhost))
-            raise OutageError(said + rights) from error
+            sentence = _RIGHTS.format(user=shown(place.user), vhost=shown(place.vhost))
+            raise OutageError(sentence + rights) from error

@@ -212,8 +212,8 @@ def _sentence(error: BaseException | None, place: BrokerAddress) -> str:
 
 def _reply_text(error: BaseException) -> str:
     """The broker's own words, on one line; empty where it said nothing."""
-    spoken = isinstance(error, exceptions.ConnectionClosed | exceptions.ChannelClosed)
-    words = " ".join(str(error.args[-1]).split()) if spoken and error.args else ""
+    text = isinstance(error, exceptions.ConnectionClosed | exceptions.ChannelClosed)
+    words = " ".join(str(error.args[-1]).split()) if text and error.args else ""
     return shown(words[:_QUOTED])
 
 

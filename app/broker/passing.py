@@ -26,7 +26,7 @@ from app.broker.undeliverable import NEVER_SHOWN, Waiting
 from app.errors import QueueLostError
 
 # How many messages are looked at in one request, and how many of them are removed together.
-LOOK, TOGETHER = 100, 20
+LOOK, MOST_BAD = 100, 20
 
 
 class PassingStream(TraceStream):
@@ -42,34 +42,34 @@ class PassingStream(TraceStream):
     ) -> None:
         """Begin at the queue's head, which may be the ``sentinel`` of this token.
 
-        ``head`` shows this many messages there, and removes them or not; None where the broker
-        takes too long to show them.
+        ``head`` returns this many messages there, and removes them or not; None where the broker
+        takes too long.
         """
         self._head, self.sentinel = head, sentinel
-        self._ahead: deque[Waiting] = deque()  # what was shown and comes after the rest
-        self._is_all = False  # whether the queue held no more than was shown last
+        self._upcoming: deque[Waiting] = deque()  # seen at the last look, behind the others
+        self._is_all = False  # the queue held no more than the last look saw
         self._good = 0  # messages before the next bad one that no consumer has asked for yet
         self._bad: list[Waiting] = []  # the bad ones after them
-        self._portion = self._portion_size = 0  # what is left of what is consumed, and its size
+        self._portion = self._portion_size = 0  # the rest of the consumed portion, and its size
         self._is_consuming = False
-        self._given: list[Waiting] = []  # bad ones returned, in order of their tags, from 1
+        self._handed: list[Waiting] = []  # bad ones returned, in order of their tags, from 1
         self._outstanding = 0  # the last tag returned and not acknowledged; 0: none
         self._postponed = 0  # a tag whose acknowledgement would bring more than the portion
         self._is_acknowledged = asyncio.Event()
         self._look = LOOK
-        self._passed = self._unbroken = 0  # bad ones, and good ones since the last of them
+        self._passed_count = self._unbroken = 0  # bad ones, and good ones since the last of them
 
     @property
     def remark(self) -> str:
         return (
             "trace messages that the broker cannot hand to a consumer, because of names of more "
-            f"than 247 bytes, to be passed: {self._passed} so far"
+            f"than 247 bytes, to be passed: {self._passed_count} so far"
         )
 
     @property
     def waits(self) -> bool:
         is_before_bad = not self._is_consuming and not self._good and bool(self._bad)
-        return bool(self._given) or (bool(self._outstanding) and is_before_bad)
+        return bool(self._handed) or (bool(self._outstanding) and is_before_bad)
 
     async def ready_messages(self) -> int:
         return await super().ready_messages() + self._portion
@@ -80,7 +80,7 @@ class PassingStream(TraceStream):
     async def batch(self, most: int, linger: float) -> list[Arrival]:
         """As of any stream. Sets ``is_over`` once the usual way will do again."""
         if not self._is_consuming and not self._portion:
-            if self._given:
+            if self._handed:
                 await self._wait(linger)
                 return []
             if not self._good and not self._bad and await self._is_through():
@@ -93,7 +93,7 @@ class PassingStream(TraceStream):
 
     async def acknowledge(self, tag: int) -> None:
         """Acknowledge everything up to a tag; what no consumer got is removed."""
-        if self._given:
+        if self._handed:
             await self._take_out()
         elif self._is_consuming:
             self._postponed = tag
@@ -107,46 +107,46 @@ class PassingStream(TraceStream):
 
     async def _is_through(self) -> bool:
         """Go on to the next bad messages; returns whether there are none in reach."""
-        if not self._ahead:
-            self._ahead.extend(await self._shown())
-        while self._ahead and self._ahead[0].is_deliverable:
-            self._ahead.popleft()
+        if not self._upcoming:
+            self._upcoming.extend(await self._look_ahead())
+        while self._upcoming and self._upcoming[0].is_deliverable:
+            self._upcoming.popleft()
             self._good += 1
-        while self._ahead and not self._ahead[0].is_deliverable and len(self._bad) < TOGETHER:
-            self._bad.append(self._ahead.popleft())
+        while self._upcoming and not self._upcoming[0].is_deliverable and len(self._bad) < MOST_BAD:
+            self._bad.append(self._upcoming.popleft())
         if self._bad or not (self._is_all or self._unbroken >= self._prefetch):
             return False
         self._good = 0  # they are left to the usual way
         return True
 
-    async def _shown(self) -> list[Waiting]:
-        shown = await self._head(self._look, False)
-        if shown is None and self._look > 1:
+    async def _look_ahead(self) -> list[Waiting]:
+        messages = await self._head(self._look, False)
+        if messages is None and self._look > 1:
             self._look = 1
-            shown = await self._head(1, False)
-        if shown is None:
+            messages = await self._head(1, False)
+        if messages is None:
             return [NEVER_SHOWN]
-        self._is_all = len(shown) < self._look
-        return shown
+        self._is_all = len(messages) < self._look
+        return messages
 
-    async def _begin_portion(self, most: int) -> None:
+    async def _begin_portion(self, limit: int) -> None:
         """Have the broker send some messages, and no more until one is acknowledged."""
-        self._portion = self._portion_size = min(self._good, most)
+        self._portion = self._portion_size = min(self._good, limit)
         self._good -= self._portion
         self._is_consuming = True
         with self.asking():
             await self._channel.basic_qos(prefetch_count=self._portion)
         await self.consume()
 
-    async def _take_portion(self, most: int, linger: float) -> list[Arrival]:
-        messages = await super().batch(min(most, self._portion), linger)
+    async def _take_portion(self, limit: int, linger: float) -> list[Arrival]:
+        messages = await super().batch(min(limit, self._portion), linger)
         self._portion -= len(messages)
         if messages:
             self._outstanding = messages[-1].tag
             self._is_acknowledged.clear()
         else:  # somebody else has removed the others
             self._good, self._bad, self._portion = 0, [], 0
-            self._ahead.clear()
+            self._upcoming.clear()
         if not self._portion and self._is_consuming:
             await self._end_portion()
         return messages
@@ -162,9 +162,9 @@ class PassingStream(TraceStream):
             await self.acknowledge(tag)
 
     def _give_bad(self) -> list[Arrival]:
-        now = time.time_ns() // 1000
-        self._given, self._bad = self._bad, []
-        self._outstanding = len(self._given)
+        moment = time.time_ns() // 1000
+        self._handed, self._bad = self._bad, []
+        self._outstanding = len(self._handed)
         self._is_acknowledged.clear()
         return [
             Arrival(
@@ -173,20 +173,20 @@ class PassingStream(TraceStream):
                 routing_key=bad.routing_key,
                 header=b"",
                 body=bad.body,
-                at=now,
-                message=bad.told(now),
+                at=moment,
+                message=bad.told(moment),
             )
-            for tag, bad in enumerate(self._given, 1)
+            for tag, bad in enumerate(self._handed, 1)
         ]
 
     async def _take_out(self) -> None:
         """Remove the returned ones from the queue, which starts with them."""
-        given, self._given = self._given, []
-        removed = await self._head(len(given), True) or ()
-        if NEVER_SHOWN not in given and [*map(_named, removed)] != [*map(_named, given)]:
-            taken = "the head of the trace queue was taken from us by somebody else"
-            raise QueueLostError(taken, taken)
-        self._passed += len(given)
+        messages, self._handed = self._handed, []
+        answer = await self._head(len(messages), True) or ()
+        if NEVER_SHOWN not in messages and [*map(_identity, answer)] != [*map(_identity, messages)]:
+            reason = "the head of the trace queue was taken from us by somebody else"
+            raise QueueLostError(reason, reason)
+        self._passed_count += len(messages)
         self._look, self._unbroken = LOOK, 0
 
     async def _wait(self, linger: float) -> bool:
@@ -194,5 +194,5 @@ class PassingStream(TraceStream):
         return not self._outstanding or await is_set_within(self._is_acknowledged, linger)
 
 
-def _named(message: Waiting) -> tuple[str, bytes]:
+def _identity(message: Waiting) -> tuple[str, bytes]:
     return message.routing_key, message.body

@@ -83,24 +83,24 @@ class TraceSource:
     ) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, created if it is missing.
 
-        ``sentinel`` is the token of the one that is to be at its head, if one is known. It is bound
-        for what is ``taken``, and was ``before`` for that. ``passing`` reads past messages that the
-        broker cannot hand over, and the sentinel like the rest: whoever asks for the head may get
-        a bad message.
+        ``sentinel`` is the token of the one that is to be at its head, if one is known. The queue
+        is bound for the selection ``taken``, which replaces ``before``. ``passing`` reads past
+        messages that the broker cannot hand over, and the sentinel like the rest: the head may be a
+        bad message.
 
         Raises `OutageError`, and `ForeignQueueError` if there is a queue with that name that cannot
         be ours.
         """
-        known = None if passing else sentinel
-        reading = await self._reading(vhost, prefetch, known, taken, before)
+        token = None if passing else sentinel
+        reading = await self._reading(vhost, prefetch, token, taken, before)
         if not passing:
-            async with self._named(vhost), self._firehose.open(vhost, reading) as stream:
+            async with self._name_outages(vhost), self._firehose.open(vhost, reading) as stream:
                 yield stream
             return
         if reading.quorum:
             await self._give_up(vhost, prefetch)
         async with (
-            self._named(vhost),
+            self._name_outages(vhost),
             self._firehose.open_idle(vhost, reading, PassingStream, guarded=False) as passed,
         ):
             passed.begin(sentinel, partial(self._head, vhost))
@@ -132,10 +132,10 @@ class TraceSource:
 
     async def _tracing_into(self, vhost: str) -> set[str]:
         """The queues and exchanges that trace messages go to, ours and others'."""
-        return {each.destination for each in await self._management.bindings(vhost)}
+        return {binding.destination for binding in await self._management.bindings(vhost)}
 
     async def unknown(self, vhost: str, taken: Selection) -> list[str]:
-        """Of what is to be taken, what covers no exchange or queue that there is now, in words.
+        """Patterns of a selection that cover no exchange or queue now, in words.
 
         Raises `OutageError`.
         """
@@ -147,35 +147,39 @@ class TraceSource:
     async def _unknown(
         self, vhost: str, kind: Literal["exchanges", "queues"], patterns: Sequence[str] | None
     ) -> list[str]:
-        left = list(patterns or ())
-        if not left:
+        uncovered = list(patterns or ())
+        if not uncovered:
             return []
         try:
             async for names in self._management.names(vhost, kind):
-                left = [each for each in left if not any(covers(each, name) for name in names)]
-                if not left:
+                uncovered = [
+                    pattern
+                    for pattern in uncovered
+                    if not any(covers(pattern, name) for name in names)
+                ]
+                if not uncovered:
                     break
         except NotFoundError as error:
             raise _no_vhost(vhost) from error
-        return [f"{kind.removesuffix('s')} {each!r}" for each in left]
+        return [f"{kind.removesuffix('s')} {pattern!r}" for pattern in uncovered]
 
     async def look(self, vhost: str, taken: Selection = ALL) -> QueueState:
         """Look at the trace queue: whether it is as we declared it, bound, and how full."""
         queue = await self.queue(vhost, self._firehose.queue)
         if queue is None:  # a lost stream is the consumer's to report
             return QueueState()
-        bound_now = await self._bound(vhost)
-        found = state(
+        bound_now = await self._bound_keys(vhost)
+        queue_state = state(
             queue,
             self._firehose.bounds,
             wanted=self._keys(taken),
-            bound=[each for each in bound_now if not bookmarks([each])],
+            bound=[key for key in bound_now if not bookmarks([key])],
         )
-        if self._guard and found.harm and queue.policy != self._firehose.queue:
+        if self._guard and queue_state.harm and queue.policy != self._firehose.queue:
             await self._management.set_policy(
                 vhost, self._firehose.queue, guarding(self._firehose.queue, self._firehose.bounds)
             )
-        return found
+        return queue_state
 
     async def counts(self, vhost: str) -> BrokerCounts | None:
         """The counters of a virtual host's channels, apart from handing over its trace messages.
@@ -184,9 +188,9 @@ class TraceSource:
         """
         try:
             queues = sorted(await self._tracing_into(vhost))
-            before = await self._handed_over(vhost, queues)
+            count_before = await self._handed_over(vhost, queues)
             stats = (await self._management.vhost_counts(vhost)).message_stats
-            after = await self._handed_over(vhost, queues)
+            count_after = await self._handed_over(vhost, queues)
         except NotFoundError as error:
             raise _no_vhost(vhost) from error
         if stats is None:
@@ -194,10 +198,10 @@ class TraceSource:
         deliveries = _sum(stats, HANDED_OVER)
         return BrokerCounts(
             publishes=_sum(stats, ("publish",)),
-            deliveries_at_least=deliveries - after,
-            deliveries_at_most=deliveries - before,
+            deliveries_at_least=deliveries - count_after,
+            deliveries_at_most=deliveries - count_before,
             # With a queue that others trace into, what it handed over leaves the sum.
-            started=_started(await self._management.nodes()) | dict.fromkeys(queues, 0),
+            started=_start_times(await self._management.nodes()) | dict.fromkeys(queues, 0),
         )
 
     async def mark_publishers(self, vhost: str, taken: Selection = ALL) -> list[MarkPublisher]:
@@ -213,44 +217,44 @@ class TraceSource:
 
     async def _handed_over(self, vhost: str, queues: Iterable[str]) -> int:
         """The number of trace messages handed over, to us and to others: these are not traced."""
-        found = [await self._management.queue(vhost, name) for name in queues]
-        return sum(_sum(queue.message_stats or {}, HANDED_OVER) for queue in found)
+        infos = [await self._management.queue(vhost, name) for name in queues]
+        return sum(_sum(queue.message_stats or {}, HANDED_OVER) for queue in infos)
 
     async def _reading(
         self, vhost: str, prefetch: int, sentinel: str | None, taken: Selection, before: Selection
     ) -> Reading:
         nodes = await self._management.nodes()
         queue = await self.queue(vhost, self._firehose.queue)
-        wanted, present = self._keys(taken), frozenset[str]()
-        known: list[Bookmark] = []
+        binding_keys, present = self._keys(taken), frozenset[str]()
+        present_bookmarks: list[Bookmark] = []
         if queue is None:
             quorum, was_bound = sum(node.running for node in nodes) > 1, True
         else:
             if is_others(queue, self._firehose.owner):
                 raise QueueTakenError(in_use_by_another(vhost, queue.name))
-            if what := fault(queue, self._firehose.bounds):
+            if reason := fault(queue, self._firehose.bounds):
                 raise ForeignQueueError(
                     f"the queue {shown(queue.name)} of the virtual host {shown(vhost)} was made by "
-                    f"somebody else ({shown(what)}), and is created again"
+                    f"somebody else ({shown(reason)}), and is created again"
                 )
-            quorum, present = queue.type == "quorum", await self._bound(vhost)
-            known = bookmarks(present)
-            present -= {each.key for each in known}
+            quorum, present = queue.type == "quorum", await self._bound_keys(vhost)
+            present_bookmarks = bookmarks(present)
+            present -= {bookmark.key for bookmark in present_bookmarks}
             # A crash may have come between the new bindings and the removal of the old.
-            was_bound = present.issuperset(wanted) or present.issuperset(self._keys(before))
+            was_bound = present.issuperset(binding_keys) or present.issuperset(self._keys(before))
         return Reading(
             prefetch,
             quorum,
             is_cluster=len(nodes) > 1,
             was_bound=was_bound,
             sentinel=sentinel,
-            keys=wanted,
-            excess=tuple(sorted(present.difference(wanted))),
-            bookmarks=tuple(known),
+            keys=binding_keys,
+            excess=tuple(sorted(present.difference(binding_keys))),
+            bookmarks=tuple(present_bookmarks),
         )
 
     @asynccontextmanager
-    async def _named(self, vhost: str) -> AsyncIterator[None]:
+    async def _name_outages(self, vhost: str) -> AsyncIterator[None]:
         """If an outage happened because the virtual host is gone, say so."""
         try:
             yield
@@ -266,8 +270,8 @@ class TraceSource:
         nothing can be looked at and left in its place. One with a single active consumer shows
         nothing at all.
         """
-        there = await self._head(vhost, prefetch, False)
-        if there and all(message.is_deliverable for message in there):
+        messages = await self._head(vhost, prefetch, False)
+        if messages and all(message.is_deliverable for message in messages):
             raise OutageError("the broker broke the connection off, over none of our messages")
         raise ForeignQueueError(
             f"the trace queue of {shown(vhost)} is a quorum queue and cannot be read past a "
@@ -280,7 +284,7 @@ class TraceSource:
         None where the broker shows nothing, or takes too long.
         """
         try:
-            shown = await self._management.get(
+            answer = await self._management.get(
                 vhost,
                 self._firehose.queue,
                 count,
@@ -294,7 +298,7 @@ class TraceSource:
             await self._management.own_user()  # which tells whether the API is away altogether
             return None
         try:
-            return waiting(shown)
+            return waiting(answer)
         except ValueError as error:
             raise OutageError(f"the broker's management API is not understood: {error}") from error
 
@@ -305,9 +309,9 @@ class TraceSource:
         except NotFoundError:
             return None
 
-    async def _bound(self, vhost: str) -> frozenset[str]:
-        found = await self._management.bindings(vhost)
-        return bound(found, self._firehose.queue)
+    async def _bound_keys(self, vhost: str) -> frozenset[str]:
+        bindings = await self._management.bindings(vhost)
+        return bound(bindings, self._firehose.queue)
 
     def _keys(self, taken: Selection) -> tuple[str, ...]:
         return keys(self._firehose.queue, taken)
@@ -343,15 +347,15 @@ def _no_vhost(vhost: str) -> OutageError:
 
 def _sum(stats: Mapping[str, Any], names: Iterable[str]) -> int:
     """The sum of some counters; those that never counted are absent."""
-    found = [stats.get(name, 0) for name in names]
-    return sum(number for number in found if type(number) is int)
+    numbers = [stats.get(name, 0) for name in names]
+    return sum(number for number in numbers if type(number) is int)
 
 
-def _started(nodes: Iterable[Node]) -> dict[str, int]:
+def _start_times(nodes: Iterable[Node]) -> dict[str, int]:
     """The nodes that run, and about when each started: the broker says for how long it has run."""
-    now = time.time()
+    moment = time.time()
     return {
-        node.name: round(now - node.uptime / 1000)
+        node.name: round(moment - node.uptime / 1000)
         for node in nodes
         if node.running and node.uptime is not None
     }

@@ -93,29 +93,29 @@ class Bookmark(NamedTuple):
 
 
 def bookmarks(keys: Iterable[str]) -> list[Bookmark]:
-    """The bookmarks among binding keys; what anybody else has bound like one is left out."""
-    parted = [key.removeprefix(BOOKMARK).split(".") for key in keys if key.startswith(BOOKMARK)]
-    numbers = [[int(each) for each in parts if each.isdecimal()] for parts in parted]
-    return [Bookmark(*each) for each in numbers if len(each) == len(Bookmark._fields)]
+    """The bookmarks among binding keys; malformed ones of others are left out."""
+    marks = [key.removeprefix(BOOKMARK).split(".") for key in keys if key.startswith(BOOKMARK)]
+    numbers = [[int(part) for part in parts if part.isdecimal()] for parts in marks]
+    return [Bookmark(*pair) for pair in numbers if len(pair) == len(Bookmark._fields)]
 
 
 def arguments(bounds: QueueBounds, *, quorum: bool, owner: str | None = None) -> FieldTable:
     """The arguments that our queue is declared with; ``owner`` is the name of our store."""
-    ours: FieldTable = {"x-max-length-bytes": bounds.bytes, "x-max-length": bounds.messages}
+    table: FieldTable = {
+        "x-max-length-bytes": bounds.bytes,
+        "x-max-length": bounds.messages,
+    }
     if owner is not None:
-        ours[OWNER] = owner
+        table[OWNER] = owner
     if quorum:
-        ours |= {"x-queue-type": "quorum", "x-delivery-limit": MOST_DELIVERIES}
-    return ours
+        table |= {"x-queue-type": "quorum", "x-delivery-limit": MOST_DELIVERIES}
+    return table
 
 
 def state(
     queue: QueueInfo, bounds: QueueBounds, *, wanted: Collection[str], bound: Collection[str]
 ) -> QueueState:
-    """Judge a queue by what the broker says about it.
-
-    And by the routing keys that it is ``bound`` with, of which some are ``wanted``.
-    """
+    """Judge a queue by the broker's answer, and its ``bound`` routing keys by the ``wanted``."""
     return QueueState(
         fault=fault(queue, bounds),
         harm=_harm(queue, bounds),
@@ -129,9 +129,9 @@ def state(
 
 def bound(bindings: Iterable[Binding], queue: str) -> frozenset[str]:
     return frozenset(
-        each.routing_key
-        for each in bindings
-        if (each.destination, each.destination_type) == (queue, "queue")
+        binding.routing_key
+        for binding in bindings
+        if (binding.destination, binding.destination_type) == (queue, "queue")
     )
 
 
@@ -149,7 +149,7 @@ def guarding(queue: str, bounds: QueueBounds) -> dict[str, Any]:
 
 
 def is_others(queue: QueueInfo, owner: str | None) -> bool:
-    """Tell whether another service's store gets what comes to this queue."""
+    """Tell whether another service's store gets this queue's messages."""
     return owner is not None and queue.arguments.get(OWNER, owner) != owner
 
 
@@ -157,13 +157,13 @@ def fault(queue: QueueInfo, bounds: QueueBounds) -> str | None:
     """Explain why a queue of our name is not ours: others get its messages, or it keeps too few."""
     if queue.type not in ("classic", "quorum"):
         return f"it is a {queue.type}"
-    for is_so, what in (
+    for is_so, sentence in (
         (queue.exclusive, "it is exclusive to a connection"),
         (queue.auto_delete, "it deletes itself"),
         (not queue.durable, "it is not durable"),
     ):
         if is_so:
-            return what
+            return sentence
     for name, value in sorted(queue.arguments.items()):
         if not _is_good(name, value, bounds):
             return f"it has {name} {str(value)[:100]}"
@@ -171,15 +171,15 @@ def fault(queue: QueueInfo, bounds: QueueBounds) -> str | None:
 
 
 def _is_good(name: str, value: Any, bounds: QueueBounds) -> bool:
-    least = _least(bounds).get(name.removeprefix("x-"))
-    if least is not None:
-        return type(value) is int and value >= least
+    lowest = _lower_limits(bounds).get(name.removeprefix("x-"))
+    if lowest is not None:
+        return type(value) is int and value >= lowest
     if name == "x-overflow":
         return bool(value == "drop-head")
     return name == OWNER or name in _HARMLESS
 
 
-def _least(bounds: QueueBounds) -> dict[str, int]:
+def _lower_limits(bounds: QueueBounds) -> dict[str, int]:
     return {
         "max-length-bytes": min(bounds.bytes, LEAST_BYTES),
         "max-length": min(bounds.messages, LEAST_MESSAGES),
@@ -191,14 +191,14 @@ def _harm(queue: QueueInfo, bounds: QueueBounds) -> str | None:
     for name, value in sorted(queue.policy_definition.items()):
         if name in ("message-ttl", "expires"):
             return f"{_policy(queue)} removes what waits in the trace queue ({name} {value})"
-        least = _least(bounds).get(name)
-        if (least is not None and value < least) or (name == "overflow" and value != "drop-head"):
+        lowest = _lower_limits(bounds).get(name)
+        if (lowest is not None and value < lowest) or (name == "overflow" and value != "drop-head"):
             return f"{_policy(queue)} bounds the trace queue ({name} {value})"
     return None
 
 
 def _policy(queue: QueueInfo) -> str:
-    named = [
+    names = [
         f"{kind} {name[:100]}"
         for kind, name in (
             ("the broker's policy", queue.policy),
@@ -206,7 +206,7 @@ def _policy(queue: QueueInfo) -> str:
         )
         if name
     ]
-    return " and ".join(named) or "a policy of the broker's"
+    return " and ".join(names) or "a policy of the broker's"
 
 
 def _remarks(queue: QueueInfo) -> Iterator[str]:
@@ -225,12 +225,12 @@ def _is_nearly_full(queue: QueueInfo) -> bool | None:
     """Judged by the bounds that apply to this queue, whoever set them."""
     if queue.message_bytes is None:
         return None
-    for name, there in (
+    for name, amount in (
         ("max-length-bytes", queue.message_bytes),
         ("max-length", queue.messages_ready or 0),
     ):
         limits = _limits(queue, name)
-        if limits and there > NEARLY_FULL * min(limits):
+        if limits and amount > NEARLY_FULL * min(limits):
             return True
     return False
 

@@ -42,16 +42,16 @@ class Waiting(msgspec.Struct, frozen=True):
     def is_deliverable(self) -> bool:
         return self.is_shown and len(self.routing_key.encode()) <= LONGEST_ROUTING_KEY
 
-    def told(self, now: int) -> Unreadable:
+    def told(self, moment: int) -> Unreadable:
         length = len(self.routing_key.encode())
-        why = f"its routing key has {length} bytes, and AMQP allows {LONGEST_ROUTING_KEY}"
+        reason = f"its routing key has {length} bytes, and AMQP allows {LONGEST_ROUTING_KEY}"
         return Unreadable(
-            reason=f"{REASON}: {why}" if self.is_shown else UNSHOWN,
+            reason=f"{REASON}: {reason}" if self.is_shown else UNSHOWN,
             routing_key=storable(self.routing_key),
             headers=storable(self.headers)[:QUARANTINED_HEADERS],
             body=self.body[:QUARANTINED_BODY],
             body_bytes=self.body_bytes,
-            recorded_at=now,
+            recorded_at=moment,
             channel=self.channel,
         )
 
@@ -59,20 +59,20 @@ class Waiting(msgspec.Struct, frozen=True):
 NEVER_SHOWN = Waiting("", True, b"", b"", 0, NOWHERE, is_shown=False)
 
 
-def waiting(shown: bytes) -> list[Waiting]:
+def waiting(answer: bytes) -> list[Waiting]:
     """Read the management API's JSON of messages.
 
     Headers are not decoded: a sender may nest them deeper than any JSON decoder can stand. Raises
     `ValueError` if it is anything else.
     """
-    return [_waiting(members) for members in _objects(shown)]
+    return [_message_of(members) for members in _objects(answer)]
 
 
-def _objects(shown: bytes) -> Iterator[dict[bytes, bytes]]:
+def _objects(answer: bytes) -> Iterator[dict[bytes, bytes]]:
     """The members of each object of a list, undecoded."""
     members: dict[bytes, bytes] = {}
     name, depth, begin = b"", 0, 0
-    for token in _TOKENS.finditer(shown):
+    for token in _TOKENS.finditer(answer):
         text = token.group()
         if text in b"[{":
             begin = token.start() if depth == _MEMBER else begin
@@ -86,7 +86,7 @@ def _objects(shown: bytes) -> Iterator[dict[bytes, bytes]]:
                 continue
             if depth != _MEMBER:
                 continue
-            text = shown[begin : token.end()]
+            text = answer[begin : token.end()]
         elif depth != _MEMBER:
             continue
         if name:
@@ -95,7 +95,7 @@ def _objects(shown: bytes) -> Iterator[dict[bytes, bytes]]:
             name = text.strip(b'"')
 
 
-def _waiting(members: dict[bytes, bytes]) -> Waiting:
+def _message_of(members: dict[bytes, bytes]) -> Waiting:
     try:
         is_base64 = members.get(b"payload_encoding") == b'"base64"'
         body = msgspec.json.decode(members[b"payload"], type=str)

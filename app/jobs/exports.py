@@ -90,11 +90,11 @@ class Exports(ManifestedFiles[tuple[int, int]]):
         if from_id == to_id:
             raise BadRequestError("a chain needs two events; both ids are the same")
         ends: Json = {"from": from_id, "to": to_id}
-        along = {} if via is Via.any else {"via": via.value}
-        shown = {**ends, "file": file, **along}
+        extra = {} if via is Via.any else {"via": via.value}
+        request = {**ends, "file": file, **extra}
         work = {**ends, **output, "archives": str(self._archives), "via": via.value}
         location = _chain_location(from_id, to_id, file)
-        return JobRequest("chain", vhost, owner, shown, work, location)
+        return JobRequest("chain", vhost, owner, request, work, location)
 
     def usage(self) -> Usage:
         return usage_of(self.folder)
@@ -105,7 +105,7 @@ class Exports(ManifestedFiles[tuple[int, int]]):
         return super().find(subject, file)
 
     def list(self) -> list[Export]:
-        found = []
+        exports = []
         for path, status in self.newest_first("*-*"):
             ends, manifest = FOLDER.fullmatch(path.parent.name), self.manifest(path)
             if ends and manifest and is_plain(path.name) and self._format_of(path.name):
@@ -118,11 +118,11 @@ class Exports(ManifestedFiles[tuple[int, int]]):
                     created_at=Microseconds(status.st_mtime_ns // 1000),
                     events=manifest.events,
                 )
-                found.append(export)
-        return found
+                exports.append(export)
+        return exports
 
     def sweep(self) -> int:
-        """Remove what killed workers left half-written, of any kind; returns how many files."""
+        """Remove half-written files of killed workers, of any kind; returns how many."""
         leftovers = [*self.folder.glob(f"*/.*{LEFTOVER}")]
         for path in leftovers:
             path.unlink(missing_ok=True)
@@ -133,7 +133,7 @@ class Exports(ManifestedFiles[tuple[int, int]]):
     def _folder_of(self, subject: tuple[int, int]) -> str:
         return "{}-{}".format(*subject)
 
-    def _none(self, subject: tuple[int, int], file: str) -> str:
+    def _absence(self, subject: tuple[int, int], file: str) -> str:
         return "there is no export {} of a chain from {} to {}".format(file, *subject)
 
 
@@ -152,15 +152,15 @@ class TouchedFiles(ManifestedFiles[int]):
     def request(self, vhost: str, event_id: int, file: str, owner: str) -> JobRequest:
         """The job that writes what an event touched; raises `BadRequestError` for a bad name."""
         key_file = None if self._key_file is None else str(self._key_file.absolute())
-        shown = {"event": event_id, "file": file}
+        request = {"event": event_id, "file": file}
         work = {"event": event_id, "key_file": key_file, **self.output(event_id, file)}
         location = f"/itc_db/touched/{event_id}/{file}"  # plain names need no encoding
-        return JobRequest(TOUCHED, vhost, owner, shown, work, location)
+        return JobRequest(TOUCHED, vhost, owner, request, work, location)
 
     def _folder_of(self, event_id: int) -> str:
         return f"{TOUCHED}-{event_id}"
 
-    def _none(self, event_id: int, file: str) -> str:
+    def _absence(self, event_id: int, file: str) -> str:
         return f"there is no file {file} of what event {event_id} touched"
 
 
@@ -205,14 +205,14 @@ class PeriodFiles(ManifestedFiles[str]):
         owner: str,
         rules: Sequence[Json],
     ) -> JobRequest:
-        """The job that writes what began from one time to before another (µs).
+        """The job that writes a period: from one time to before another (µs).
 
-        ``rules`` are those of links, as people see them. Raises `BadRequestError`.
+        ``rules`` are of links, as people see them. Raises `BadRequestError`.
         """
-        asked = {"vhost": vhost, **times_of(period, "an export"), "via": via.value}
-        shown, work = {**asked, "file": file}, {**asked, **self.output(vhost, file)}
+        fields = {"vhost": vhost, **times_of(period, "an export"), "via": via.value}
+        request, work = {**fields, "file": file}, {**fields, **self.output(vhost, file)}
         work["rules"] = [*rules]
-        return JobRequest(PERIOD, vhost, owner, shown, work, _period_location(vhost, file))
+        return JobRequest(PERIOD, vhost, owner, request, work, _period_location(vhost, file))
 
     def sending(self, vhost: str, period: tuple[int, int], via: Via, owner: str) -> JobRequest:
         """The job that sends a period's spans to the collector.
@@ -221,23 +221,23 @@ class PeriodFiles(ManifestedFiles[str]):
         """
         if self._collector is None:
             raise ConflictError("no collector is set: ITC_OTLP_EXPORT_URL says where one is")
-        asked = {"vhost": vhost, **times_of(period, "an export"), "via": via.value}
-        shown = {**asked, "file": None}
-        work = {**asked, "format": COLLECTOR, "collector": self._collector}
-        return JobRequest(PERIOD, vhost, owner, shown, work)
+        fields = {"vhost": vhost, **times_of(period, "an export"), "via": via.value}
+        request = {**fields, "file": None}
+        work = {**fields, "format": COLLECTOR, "collector": self._collector}
+        return JobRequest(PERIOD, vhost, owner, request, work)
 
     def list(self) -> list[PeriodFile]:
-        found = []
+        files = []
         for path, _ in self.newest_first(f"{PERIOD}-*"):
             with contextlib.suppress(OSError, msgspec.MsgspecError, KeyError):
-                said = msgspec.json.decode(manifest_of(path).read_bytes(), type=dict[str, Any])
-                location = _period_location(said["vhost"], path.name)
-                values = {**said, "file": path.name, "location": location}
-                found.append(msgspec.convert(values, PeriodFile, strict=False))
-        return found
+                manifest = msgspec.json.decode(manifest_of(path).read_bytes(), type=dict[str, Any])
+                location = _period_location(manifest["vhost"], path.name)
+                values = {**manifest, "file": path.name, "location": location}
+                files.append(msgspec.convert(values, PeriodFile, strict=False))
+        return files
 
     def _folder_of(self, vhost: str) -> str:
         return f"{PERIOD}-{folder_of(vhost)}"
 
-    def _none(self, vhost: str, file: str) -> str:
+    def _absence(self, vhost: str, file: str) -> str:
         return f"there is no export {file} of a period of {vhost}"

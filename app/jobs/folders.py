@@ -34,11 +34,11 @@ def is_plain(file: str) -> bool:
     return _NAME.fullmatch(file) is not None
 
 
-def times_of(period: tuple[int, int], what: str) -> Json:
+def times_of(period: tuple[int, int], subject: str) -> Json:
     """A period as a job's request has it (µs); raises `BadRequestError` for an invalid one."""
     since, until = period
     if not 0 <= since < until:
-        raise BadRequestError(f"{what} needs a time: since must be before until")
+        raise BadRequestError(f"{subject} needs a time: since must be before until")
     return {"since": since, "until": until}
 
 
@@ -58,15 +58,15 @@ def files_in(folder: Path) -> list[Path]:
 def newest_first(
     paths: Iterable[Path], passed_over: type[OSError] = FileNotFoundError
 ) -> list[tuple[Path, os.stat_result]]:
-    """The files of these that are there, the newest first, those of one time by their paths.
+    """The existing files among these, newest first, of one time by their paths.
 
-    One whose status cannot be read with such an error is left out.
+    A file whose status raises ``passed_over`` is left out.
     """
-    found = []
+    files = []
     for path in paths:
         with contextlib.suppress(passed_over):  # removed just now
-            found.append((path, path.stat()))
-    return sorted(found, key=lambda each: (each[1].st_mtime_ns, each[0]), reverse=True)
+            files.append((path, path.stat()))
+    return sorted(files, key=lambda file: (file[1].st_mtime_ns, file[0]), reverse=True)
 
 
 class ManifestedFile(msgspec.Struct, frozen=True):
@@ -78,10 +78,7 @@ class ManifestedFile(msgspec.Struct, frozen=True):
 
 
 class ManifestedFiles(Generic[Subject]):
-    """Files with manifests in the folder of exports, of one kind: each in a folder of its subject.
-
-    ``formats`` are those that they may have.
-    """
+    """Files of one kind with manifests in the folder of exports, each in its subject's folder."""
 
     formats: ClassVar[Iterable[Format]]
 
@@ -91,19 +88,19 @@ class ManifestedFiles(Generic[Subject]):
 
     @classmethod
     def checked(cls, file: str) -> Format:
-        """The format of a file with this name; raises `BadRequestError` if it cannot be one."""
-        found = cls._format_of(file) if is_plain(file) else None
-        if found is None:
-            known = ", ".join(each.extension for each in cls.formats)
+        """The format of a file with this name; raises `BadRequestError` for an invalid one."""
+        form = cls._format_of(file) if is_plain(file) else None
+        if form is None:
+            extensions = ", ".join(form.extension for form in cls.formats)
             raise BadRequestError(
                 "expected a name of 1 to 200 letters, digits, dots, underscores and hyphens that"
-                f" does not begin with a dot, and ends in one of {known}"
+                f" does not begin with a dot, and ends in one of {extensions}"
             )
-        return found
+        return form
 
     @classmethod
     def _format_of(cls, file: str) -> Format | None:
-        return next((each for each in cls.formats if file.endswith(each.extension)), None)
+        return next((form for form in cls.formats if file.endswith(form.extension)), None)
 
     def path(self, subject: Subject, file: str) -> Path:
         return self.folder / self._folder_of(subject) / file
@@ -112,11 +109,11 @@ class ManifestedFiles(Generic[Subject]):
     def _folder_of(self, subject: Subject) -> str: ...
 
     @abstractmethod
-    def _none(self, subject: Subject, file: str) -> str:
+    def _absence(self, subject: Subject, file: str) -> str:
         """Say that there is no such file."""
 
     def output(self, subject: Subject, file: str) -> Json:
-        """The part of a job's work that is about the file that it writes."""
+        """The part of a job's work about its file."""
         return {
             "output": str(self.path(subject, file)),
             "format": self.checked(file).name,
@@ -126,9 +123,9 @@ class ManifestedFiles(Generic[Subject]):
 
     def check_room(self, subject: Subject, file: str) -> None:
         """Raise `QuotaError` where there is no room for another file, or for one anew."""
-        used = usage_of(self.folder, self.path(subject, file))
-        if self._quota.left(used) <= 0:
-            raise QuotaError(self._quota.refusal(used))
+        usage = usage_of(self.folder, self.path(subject, file))
+        if self._quota.left(usage) <= 0:
+            raise QuotaError(self._quota.refusal(usage))
 
     def manifest(self, path: Path) -> Manifest | None:
         """The manifest of a file; None unless both are there."""
@@ -145,15 +142,15 @@ class ManifestedFiles(Generic[Subject]):
         path = self.path(subject, name)
         manifest = self.manifest(path)
         if manifest is None:
-            raise NotFoundError(self._none(subject, name))
+            raise NotFoundError(self._absence(subject, name))
         if name != file:
             return ManifestedFile(manifest_of(path), manifest.vhost, "application/json")
         return ManifestedFile(path, manifest.vhost, media_type)
 
     def newest_first(self, folders: str) -> list[tuple[Path, os.stat_result]]:
-        """The files that are there with their manifests, in folders that a pattern fits."""
+        """The files with manifests in folders that fit a pattern."""
         manifests = self.folder.glob(f"{folders}/*{MANIFEST}")
-        files = (each.with_name(each.name.removesuffix(MANIFEST)) for each in manifests)
+        files = (manifest.with_name(manifest.name.removesuffix(MANIFEST)) for manifest in manifests)
         return newest_first(files, passed_over=OSError)
 
     def delete(self, subject: Subject, file: str) -> None:
@@ -177,15 +174,15 @@ class Archives:
         self._folder = folder
 
     def request(self, vhost: str, before: int, owner: str) -> JobRequest:
-        """The job that archives what was recorded before ``before`` (µs) and is not archived yet.
+        """The job that archives all events recorded before ``before`` (µs), from the archive's end.
 
         Raises `BadRequestError` for an invalid time.
         """
         if before <= 0:
             raise BadRequestError("nothing was recorded before 1970")
-        shown: Json = {"vhost": vhost, "before": before}
-        work = {**shown, "archives": str(self._folder)}
-        return JobRequest("archive", vhost, owner, shown, work)
+        request: Json = {"vhost": vhost, "before": before}
+        work = {**request, "archives": str(self._folder)}
+        return JobRequest("archive", vhost, owner, request, work)
 
     def through(self, vhost: str) -> int:
         """The id up to which events are archived; raises `NotFoundError` where none are."""

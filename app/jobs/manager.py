@@ -99,12 +99,12 @@ class JobManager:
     _stopping: bool = field(default=False, init=False)
 
     async def start(self) -> None:
-        """Fail what services that are gone left unfinished, and start working."""
+        """Fail the unfinished jobs of services that are gone, and start working."""
         await self.store.interrupt()
         self._task = asyncio.create_task(self._work(), name="jobs")
 
     async def tend(self) -> None:
-        """Fail what dead services left unfinished; cancel what others were asked to cancel."""
+        """Fail the unfinished jobs of dead services; cancel those that others were asked to."""
         await self.store.interrupt()
         for job_id in await self.store.unwanted():
             if (live := self._live.get(job_id)) is not None:
@@ -132,8 +132,8 @@ class JobManager:
         if self._stopping:
             raise OutageError("the service is being stopped; ask again when it is back")
         async with self._submitting:  # two callers at once must not both find none
-            if (same := self.doing(request)) is not None:
-                return same
+            if (job := self.doing(request)) is not None:
+                return job
             if request.is_alone:
                 await self._check_alone(request)
             if len(self._queue) >= self.queue_limit:
@@ -164,8 +164,8 @@ class JobManager:
         return None
 
     async def _check_alone(self, request: JobRequest) -> None:
-        here = [live.job for live in self._live.values()]
-        for job in (*here, *await self.store.list([request.vhost], states=UNFINISHED)):
+        jobs = [live.job for live in self._live.values()]
+        for job in (*jobs, *await self.store.list([request.vhost], states=UNFINISHED)):
             if job.kind == request.kind and job.vhost == request.vhost:
                 raise ConflictError(
                     f"job {job.id}, a {request.kind} of {request.vhost}, has not ended"
@@ -200,12 +200,12 @@ class JobManager:
         A slow reader gets the latest record and skips those between. One of another service is
         seen as far as that has stored it. Raises `NotFoundError`.
         """
-        live, shown = self._live.get(job_id), None
+        live, latest = self._live.get(job_id), None
         while True:
             job = live.job if live else await self.store.get(job_id)
-            if job != shown:
+            if job != latest:
                 yield job
-                shown = job
+                latest = job
             if job.state in ENDED:
                 return
             if live is None:
@@ -298,15 +298,15 @@ class JobManager:
         return {**result, "seconds": {"queued": round(queued, 3), **seconds}}
 
     def _reporter(self, live: _Live) -> Callable[[Progress], None]:
-        noted = 0.0
+        noted_at = 0.0
         noting: set[asyncio.Task[None]] = set()
 
         def report(progress: Progress) -> None:
-            nonlocal noted
+            nonlocal noted_at
             live.show(msgspec.structs.replace(live.job, **asdict(progress)))
-            now = time.monotonic()
-            if now - noted >= NOTE_SECONDS and not noting:
-                noted = now
+            moment = time.monotonic()
+            if moment - noted_at >= NOTE_SECONDS and not noting:
+                noted_at = moment
                 task = asyncio.create_task(self._note(live.job.id, progress))
                 noting.add(task)
                 task.add_done_callback(noting.discard)
@@ -321,13 +321,13 @@ class JobManager:
         self, live: _Live, state: JobState, *, result: Json | None = None, error: str | None = None
     ) -> None:
         """Store the end, waiting while the database is away, and show it."""
-        job = await self._stored_end(live.job, state, result, error)
+        job = await self._store_end(live.job, state, result, error)
         self._live.pop(job.id, None)
         live.show(job)
         with contextlib.suppress(OutageError):
             await self.store.forget(self.history)
 
-    async def _stored_end(
+    async def _store_end(
         self, job: Job, state: JobState, result: Json | None, error: str | None
     ) -> Job:
         for seconds in (*RETRY_SECONDS, None):

@@ -28,14 +28,13 @@ class ReportKind(enum.StrEnum):
     comparison = "comparison"
 
 
-# How many documents of a virtual host are kept, those made last.
-KEPT = 100
+MOST_DOCUMENTS = 100  # of a virtual host, the newest
 
 
 class Documents:
     """JSON documents of virtual hosts, under one folder.
 
-    Of those whose names are ``listed`` the newest `KEPT` are kept, with what is ``beside`` them.
+    The newest `MOST_DOCUMENTS` with ``listed`` names are kept, with the files ``beside`` them.
     """
 
     listed: ClassVar[str]
@@ -58,9 +57,9 @@ class Documents:
                 yield msgspec.json.decode(path.read_bytes())
 
     def forget_old(self, vhost: str) -> None:
-        for path in self.newest_first(self.listed, vhost)[KEPT:]:
-            for each in (path, *map(path.with_suffix, self.beside)):
-                each.unlink(missing_ok=True)
+        for path in self.newest_first(self.listed, vhost)[MOST_DOCUMENTS:]:
+            for file in (path, *map(path.with_suffix, self.beside)):
+                file.unlink(missing_ok=True)
 
 
 class Reports(Documents):
@@ -72,10 +71,9 @@ class Reports(Documents):
     def request(
         self, kind: ReportKind, vhost: str, since: int, until: int, owner: str, asked: Json
     ) -> JobRequest:
-        """The job that makes a report of what was recorded from ``since`` to before ``until`` (µs).
+        """The job that makes a report of a period, from ``since`` to before ``until`` (µs).
 
-        ``asked`` is what else is asked for, by the kind. Raises `BadRequestError` for an invalid
-        period.
+        ``asked`` are the other fields of the kind. Raises `BadRequestError` for an invalid period.
         """
         times = times_of((since, until), "a report")
         period: Json = {"report": kind.value, "vhost": vhost, **times}
@@ -86,8 +84,8 @@ class Reports(Documents):
         return JobRequest("report", vhost, owner, shown, work)
 
     def get(self, report_id: str) -> Json:
-        for found in self.read(self.newest_first(f"{report_id}.json")):
-            return found
+        for report in self.read(self.newest_first(f"{report_id}.json")):
+            return report
         raise NotFoundError("no such report")
 
     def newest(self) -> list[Json]:
@@ -104,13 +102,13 @@ class Topologies(Documents):
 
         Raises `BadRequestError` for an invalid period.
         """
-        shown: Json = {"vhost": vhost, **times_of((since, until), "a topology")}
-        work = {**shown, "output": str(self.path(vhost, f"{since}-{until}.json"))}
-        return JobRequest("topology", vhost, owner, shown, work)
+        request: Json = {"vhost": vhost, **times_of((since, until), "a topology")}
+        work = {**request, "output": str(self.path(vhost, f"{since}-{until}.json"))}
+        return JobRequest("topology", vhost, owner, request, work)
 
     def get(self, vhost: str, since: int | None = None, until: int | None = None) -> Json:
         """The topology of a period, or the one counted last; raises `NotFoundError`."""
-        ends = ["*" if each is None else f"{each}" for each in (since, until)]
-        for found in self.read(self.newest_first(f"{'-'.join(ends)}.json", vhost)):
-            return found
+        ends = ["*" if end is None else f"{end}" for end in (since, until)]
+        for topology in self.read(self.newest_first(f"{'-'.join(ends)}.json", vhost)):
+            return topology
         raise NotFoundError(f"no topology of {vhost} was counted for that time")

@@ -1,11 +1,11 @@
 """Notes in the store who is connected to the broker, for as long as the service runs.
 
 The broker's event exchange announces connections as they open and close; its management API lists
-those that there are. The list is up to five seconds old, so it is asked twice: at once for those
-that were there before us, and a little later for those that it was too old for. Both tell the same
-of a connection, and it does not matter which does first.
+the present ones. The list is up to five seconds old, so it is read twice: at once for connections
+from before our start, and a little later for those that it was too old for. Announcement and list
+say the same of a connection, in any order.
 
-Nothing that happens here stops the service, or a trace: without a name a participant is assumed.
+No failure here stops the service, or a trace: without a name a participant is assumed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 10.0
-# How often it is looked whether the exchange is there, and our queue bound to it.
+# How often to check that the exchange is there, and our queue bound to it.
 CHECK_SECONDS = 5.0
-# How old the management API's list may be; how often it is asked for: with announcements it finds
-# what was missed, without them it is all there is.
+# The age of the management API's list, and how often it is read: with announcements it finds missed
+# connections, without them it is all there is.
 LIST_AGE_SECONDS, LIST_SECONDS, LIST_ALONE_SECONDS = 6.0, 300.0, 15.0
 PRUNE_SECONDS = 600.0
 
@@ -66,16 +66,16 @@ class ConnectionWatch(Background):
             try:
                 await self._attempt()
             except OutageError as outage:
-                self._off(str(outage))
+                self._note_reason(str(outage))
                 with contextlib.suppress(OutageError):  # as well as it goes without
                     await self._list_and_prune(LIST_ALONE_SECONDS)
             except Exception:
                 log.exception("watching the broker's connections failed")
-                self._off("an error in the service itself; its log says more")
+                self._note_reason("an error in the service itself; its log says more")
             await self._pause(self._pause_seconds)
             self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
 
-    def _off(self, why_not: str) -> None:
+    def _note_reason(self, why_not: str) -> None:
         if self.why_not != why_not:
             log.warning("connections are not announced: %s", why_not)
         self.why_not = why_not
@@ -86,9 +86,9 @@ class ConnectionWatch(Background):
             await self._alone()
             return
         async with self._broker.open(vhost) as stream:
-            # Before what is announced, or one that is gone by then would be listed after its end.
+            # Before the announcements, or a connection could be listed after its end.
             await self._list()
-            self._list_at = _now() + LIST_AGE_SECONDS
+            self._list_at = _moment() + LIST_AGE_SECONDS
             await stream.consume()
             self.why_not = None
             self._pause_seconds = FIRST_PAUSE_SECONDS
@@ -102,7 +102,7 @@ class ConnectionWatch(Background):
 
     async def _alone(self) -> None:
         """Without the event exchange: until it is there, list the connections now and then."""
-        self._off(NO_EXCHANGE)
+        self._note_reason(NO_EXCHANGE)
         self._pause_seconds = min(FIRST_PAUSE_SECONDS, CHECK_SECONDS)
         self._list_at = 0.0
         while await self._broker.event_exchange() is None:
@@ -110,9 +110,9 @@ class ConnectionWatch(Background):
             await self._pause(CHECK_SECONDS)
 
     async def _take_in(self, stream: AnnouncementStream) -> None:
-        heard = await stream.batch()
-        await self._store.add(heard.opened, heard.closed)
-        await stream.acknowledge(heard.tag)
+        announcements = await stream.batch()
+        await self._store.add(announcements.opened, announcements.closed)
+        await stream.acknowledge(announcements.tag)
 
     async def _keep_up(self, vhost: str, stream: AnnouncementStream) -> None:
         while True:
@@ -123,7 +123,7 @@ class ConnectionWatch(Background):
                 if not await self._broker.is_bound(vhost):
                     await stream.bind()
                     await self._list()
-                    self._list_at = _now() + LIST_AGE_SECONDS
+                    self._list_at = _moment() + LIST_AGE_SECONDS
                 await self._list_and_prune(LIST_SECONDS)
             except OutageError as outage:
                 log.info("the broker's connections cannot be looked at: %s", outage)
@@ -131,18 +131,18 @@ class ConnectionWatch(Background):
                 log.exception("looking at the broker's connections failed")
 
     async def _list_and_prune(self, list_every: float) -> None:
-        now = _now()
-        if now >= self._list_at:
+        moment = _moment()
+        if moment >= self._list_at:
             await self._list()
-            self._list_at = now + list_every
-        if now >= self._prune_at:
+            self._list_at = moment + list_every
+        if moment >= self._prune_at:
             await self._store.prune(self._keep)
-            self._prune_at = now + PRUNE_SECONDS
+            self._prune_at = moment + PRUNE_SECONDS
 
     async def _list(self) -> None:
         present = await self._broker.present()
         await self._store.reconcile(present, time.time_ns() // 1000)
 
 
-def _now() -> float:
+def _moment() -> float:
     return time.monotonic()

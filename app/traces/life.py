@@ -1,7 +1,7 @@
 """A trace's life: the states it can be in, and which may follow which.
 
 A `Life` belongs to one trace, from its start until it is stopped or has failed. It is kept where
-the trace runs; whoever shows a trace gets its `Standing`.
+the trace runs; others get its `Standing`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Standing(msgspec.Struct, frozen=True):
 
     @property
     def is_failing(self) -> bool:
-        """Tell whether it failed last, and nothing is known to go well since."""
+        """Tell whether it failed last, and has not been seen to run since."""
         is_new = self.state is TraceState.starting and self.last_error is not None
         return is_new or self.state is TraceState.failed
 
@@ -69,10 +69,10 @@ NOT_RUN = Standing(TraceState.stopped)
 
 
 class Life:
-    """The one owner of a trace's state; each method is something that happens to the trace.
+    """The one owner of a trace's state; each method is an event in its life.
 
-    What cannot happen in the present state raises `IllegalTransitionError`. Once a trace is being
-    stopped, what its last run still reports is noted, but does not undo that.
+    An event that cannot happen in the present state raises `IllegalTransitionError`. Reports of the
+    last run do not undo a stop.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Life:
         self._fail(TraceState.starting, error)
 
     def failed(self, error: str, next_try: str | None = None) -> None:
-        """Note that the run failed, and is not started again soon, but at ``next_try``."""
+        """Note that the run failed, and is started again only at ``next_try``."""
         self._fail(TraceState.failed, error, next_try)
 
     def stopping(self) -> None:

@@ -51,28 +51,27 @@ class PipelineSettings(msgspec.Struct, frozen=True):
 
     @property
     def found_by(self) -> Mapping[str, bool]:
-        """The headers by which events are found, in all virtual hosts the same.
+        """The headers by which events are found, and whether each holds an id of a message.
 
-        Each with whether it holds an id of a message (`app.tracker.links.Rules`).
+        They are the same in all virtual hosts (`app.tracker.links.Rules`).
         """
         return _found_by(self.link_rules, self.indexed_headers)
 
     @property
     def rules_of_all(self) -> tuple[TraceRule, ...]:
-        """The rules that hold in all virtual hosts."""
         return of_all(self.link_rules)
 
-    def rules(self, trace: Trace, held: Sequence[TraceRule]) -> Rules:
+    def rules(self, trace: Trace, trace_rules: Sequence[TraceRule]) -> Rules:
         """The names in messages of a trace with these rules, and what they are found by."""
-        rules = Rules((each.rule for each in held), found_by=self.found_by)
+        rules = Rules((trace_rule.rule for trace_rule in trace_rules), found_by=self.found_by)
         return rules if trace.bodies else rules.for_cut_bodies()
 
     async def restored(
-        self, store: Store, trace: Trace, ahead: RestorePoint | None = None
+        self, store: Store, trace: Trace, point: RestorePoint | None = None
     ) -> RestorePoint:
-        """A trace's last checkpoint, some of it perhaps read ``ahead``; raises `OutageError`."""
+        """A trace's last checkpoint, some of it perhaps read already; raises `OutageError`."""
         bounds = self.bounds
-        return await store.checkpoints.restore(trace.id, bounds.handovers, bounds.named, ahead)
+        return await store.checkpoints.restore(trace.id, bounds.handovers, bounds.named, point)
 
     def tracker(self, trace: Trace, restored: RestorePoint) -> Tracker:
         """The trace's tracker, as of its checkpoint, by the rules of links that held then.
@@ -115,11 +114,7 @@ class Ending(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The parts that the runs of a trace share, and that outlive each of them.
-
-    ``gaps``, ``marks`` and ``sieve`` are those of all runs; ``introductions`` say who is behind a
-    connection.
-    """
+    """The parts that the runs of a trace share, and that outlive each of them."""
 
     trace: Trace
     store: Store

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from app.errors import BadRequestError, ItcError, NotFoundError, OutageError
 from app.stored.capture import Trace
-from app.traces.holding.elsewhere import Elsewhere, Others
+from app.traces.holding.elsewhere import Elsewhere, Peers
 from app.traces.holding.here import DRAIN_SECONDS, TracesHere
 from app.traces.life import NOT_RUN, TraceState
 from app.traces.losses.audit import Ledger
@@ -40,7 +40,7 @@ START_SECONDS = 10.0
 STOP_SECONDS = 2 * DRAIN_SECONDS
 # How often to look whether a run has stored what it is waited for.
 SETTLE_PAUSE = 0.1
-# Of what is not there, an error names this many.
+# Missing exchanges and queues that an error names.
 MOST_NAMED = 5
 
 
@@ -89,37 +89,38 @@ class TraceRegistry:
     ) -> bool:
         """Start a trace; False if it is running already.
 
-        One that runs by other rules begins anew by these as long as nothing is stored. One that
-        takes ``bodies`` and is to take none, or the other way round, pauses and goes on so; and so
-        does one that is to take other ``exchanges`` and ``queues``. Of these None means all if the
-        other is given, and otherwise as before. Those that are not there yet may come ``later``.
+        A trace that runs by other rules begins anew by these as long as nothing is stored. It
+        pauses and goes on if ``bodies``, ``exchanges`` or ``queues`` change. None of the last two
+        means all if the other is given, and otherwise as before; missing ones may come ``later``.
 
         Raises `NotFoundError` for a virtual host that the broker does not have, `ConflictError`
-        for other rules than the stored events have, `BadRequestError` for rules, exchanges or
-        queues that there are not and for a broker without a firehose, and `OutageError`, also if no
-        service takes it in time.
+        for other rules than the stored events have, `BadRequestError` for invalid rules, missing
+        exchanges or queues and a broker without a firehose, and `OutageError`, also if no service
+        takes it in time.
         """
         checked_rules(policy, quiet)
-        asked = checked_selection(exchanges, queues)
+        request = checked_selection(exchanges, queues)
         await self._source.check_firehose()
         if not await self._source.has_vhost(vhost):
             raise NotFoundError(f"no such virtual host: the broker has no {vhost!r}")
         async with self.here.lock(vhost):
-            trace = await self._ruled(vhost, policy, quiet, bodies, asked, later=later)
+            trace = await self._ruled(vhost, policy, quiet, bodies, request, later=later)
             present = self.here.alive(vhost)
             if present is not None:
                 if present.snapshot().standing.state is not TraceState.failed:
                     return False
                 await present.end(drain=False, deadline=DRAIN_SECONDS)  # its next try is now
-            others = await self._elsewhere.standing()
-            runs = trace.wanted and others.name_of(trace.holder) is not None
+            peers = await self._elsewhere.standing()
+            runs = trace.wanted and peers.name_of(trace.holder) is not None
             await self._store.traces.set_wanted(trace.id, True)
-            if not others.are_there or trace.holder == self._service:
+            if not peers.are_there or trace.holder == self._service:
                 await self.here.begin(trace)
                 return True
         name_of = (await self._elsewhere.standing()).name_of
         if not await self._elsewhere.wait(
-            vhost, START_SECONDS, lambda held: name_of(held.holder) or held.holder == self._service
+            vhost,
+            START_SECONDS,
+            lambda lease: name_of(lease.holder) or lease.holder == self._service,
         ):
             raise OutageError(
                 f"no service has taken the trace of {vhost!r} within {START_SECONDS:g} s; one will"
@@ -132,39 +133,38 @@ class TraceRegistry:
         policy: str | None,
         quiet: Sequence[str] | None,
         bodies: bool | None,
-        asked: Selection | None,
+        request: Selection | None,
         *,
         later: bool,
     ) -> Trace:
-        """The trace by these rules, or by those it has; a run by others has ended then.
+        """The trace by these rules, or by its own; a run by other rules has ended then.
 
-        Raises `ConflictError` if events are stored by others, or if others are to be changed while
-        another service runs it; its run goes on. Raises `BadRequestError` if what is newly to be
-        taken covers nothing that the broker has.
+        Raises `ConflictError` if events are stored by other rules, or another service runs it; its
+        run goes on. Raises `BadRequestError` if a new selection covers nothing at the broker.
         """
         traces = self._store.traces
-        known = await traces.find(vhost)
-        takes_bodies, taken = (known.bodies, known.taken) if known else (True, ALL)
+        trace = await traces.find(vhost)
+        takes_bodies, selection = (trace.bodies, trace.taken) if trace else (True, ALL)
         bodies = takes_bodies if bodies is None else bodies
-        is_new, taken = asked not in (None, taken), asked or taken
-        if is_new and not later and (unknown := await self._source.unknown(vhost, taken)):
+        is_new, selection = request not in (None, selection), request or selection
+        if is_new and not later and (unknown := await self._source.unknown(vhost, selection)):
             raise _unknown(vhost, unknown)
-        if known is None:
-            rules = policy or Policy.client, _or(quiet, QUIET)
-            return await traces.create(vhost, *rules, bodies=bodies, selection=taken)
-        rules = policy or known.policy, _or(quiet, known.quiet)
-        is_as_was = rules == (known.policy, known.quiet)
-        if is_as_was and (bodies, taken) == (known.bodies, known.taken):
-            return known
+        if trace is None:
+            rules = policy or Policy.client, _quiet_or(quiet, QUIET)
+            return await traces.create(vhost, *rules, bodies=bodies, selection=selection)
+        rules = policy or trace.policy, _quiet_or(quiet, trace.quiet)
+        is_as_was = rules == (trace.policy, trace.quiet)
+        if is_as_was and (bodies, selection) == (trace.bodies, trace.taken):
+            return trace
         present = self.here.alive(vhost)
-        if (known.events and not is_as_was) or present is None:
-            await self._elsewhere.check(known)
-            return await traces.create(vhost, *rules, bodies=bodies, selection=taken)
+        if (trace.events and not is_as_was) or present is None:
+            await self._elsewhere.check(trace)
+            return await traces.create(vhost, *rules, bodies=bodies, selection=selection)
         await present.end(drain=False, deadline=DRAIN_SECONDS)
         try:
             if present.is_alive:
                 raise OutageError(f"the trace of {vhost!r} did not pause in time; ask again")
-            return await traces.create(vhost, *rules, bodies=bodies, selection=taken)
+            return await traces.create(vhost, *rules, bodies=bodies, selection=selection)
         except ItcError:
             await self.here.run_again(vhost)
             raise
@@ -175,69 +175,69 @@ class TraceRegistry:
         Raises `NotFoundError` if there never was one.
         """
         async with self.here.lock(vhost):
-            trace = await self.here.known(vhost)
-            others = await self._elsewhere.standing()
-            runs_elsewhere = trace.holder != self._service and others.name_of(trace.holder)
+            trace = await self.here.find(vhost)
+            peers = await self._elsewhere.standing()
+            runs_elsewhere = trace.holder != self._service and peers.name_of(trace.holder)
             if not runs_elsewhere:
                 await self.here.stop(vhost, trace)
                 return
             await self._store.traces.set_wanted(trace.id, False)
-        if not await self._elsewhere.wait(vhost, STOP_SECONDS, lambda held: held.holder is None):
+        if not await self._elsewhere.wait(vhost, STOP_SECONDS, lambda lease: lease.holder is None):
             raise OutageError(
                 f"the service {runs_elsewhere} was asked to stop the trace of {vhost!r}, and has "
                 f"not done so within {STOP_SECONDS:g} s: it will"
             )
 
-    async def settle(self, vhost: str, at: int, seconds: float) -> int:
-        """Wait, as long as this, until all is stored that was traced before a time.
+    async def settle(self, vhost: str, moment: int, seconds: float) -> int:
+        """Wait, ``seconds`` at most, until everything traced before ``moment`` (µs) is stored.
 
-        Returns up to when all is stored (µs); 0 where that is not known. A trace of another service
-        is not waited for. Raises `NotFoundError`.
+        Returns until when everything is stored (µs); 0 where that is not known. A trace of another
+        service is not waited for. Raises `NotFoundError`.
         """
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while (running := self.here.alive(vhost)) is not None:
             running.prove()
             settled = running.snapshot().settled_at
-            if settled >= at or time.monotonic() > until:
+            if settled >= moment or time.monotonic() > deadline:
                 return settled
             await asyncio.sleep(SETTLE_PAUSE)
-        trace = await self.here.known(vhost)
-        others = await self._elsewhere.standing()
-        snapshot = others.snapshot(trace.id, trace.wanted, trace.holder)
+        trace = await self.here.find(vhost)
+        peers = await self._elsewhere.standing()
+        snapshot = peers.snapshot(trace.id, trace.wanted, trace.holder)
         return snapshot.settled_at if snapshot else 0
 
     async def status(self, vhost: str) -> TraceStatus:
         """Describe one trace; raises `NotFoundError` if there never was one."""
-        trace = await self.here.known(vhost)
+        trace = await self.here.find(vhost)
         return await self._describe(trace, await self._elsewhere.standing())
 
     async def statuses(self) -> Sequence[TraceStatus]:
         """Describe every trace, including stopped ones, by virtual host."""
         traces = sorted(await self._store.traces.list(), key=lambda trace: trace.vhost)
-        others = await self._elsewhere.standing()
-        return [await self._describe(trace, others) for trace in traces]
+        peers = await self._elsewhere.standing()
+        return [await self._describe(trace, peers) for trace in traces]
 
     async def check_here(self, vhost: str) -> None:
         """Raise `ConflictError` if a trace runs in another service, and `NotFoundError`."""
-        await self._elsewhere.check(await self.here.known(vhost))
+        await self._elsewhere.check(await self.here.find(vhost))
 
     async def others(self) -> bool:
         return (await self._elsewhere.standing()).are_there
 
-    async def _describe(self, trace: Trace, others: Others) -> TraceStatus:
+    async def _describe(self, trace: Trace, peers: Peers) -> TraceStatus:
         running = self.here.present(trace.vhost)
-        now = others.snapshot(trace.id, trace.wanted, trace.holder)
-        if now is None:
-            now = running.snapshot() if running else Snapshot(NOT_RUN)
-        standing, totals = now.standing, now.totals
+        snapshot = peers.snapshot(trace.id, trace.wanted, trace.holder)
+        if snapshot is None:
+            snapshot = running.snapshot() if running else Snapshot(NOT_RUN)
+        standing, totals = snapshot.standing, snapshot.totals
         if totals is None:
             try:
                 totals = Tracker.stored_totals(trace.checkpoint)
             except UnreadableCheckpointError:
                 totals = Totals(Counters(), trace.participants, trace.pending_copies)
-                why = unreadable_checkpoint(trace.vhost)  # whoever found that out
-                standing = replace(standing, state=TraceState.failed, last_error=why)
-        ledger = now.ledger or Ledger.load(trace.ledger)
+                reason = unreadable_checkpoint(trace.vhost)
+                standing = replace(standing, state=TraceState.failed, last_error=reason)
+        ledger = snapshot.ledger or Ledger.load(trace.ledger)
         return TraceStatus(
             vhost=trace.vhost,
             state=standing.state,
@@ -256,40 +256,40 @@ class TraceRegistry:
             events=trace.events,
             participants=totals.participants,
             pending_copies=totals.pending_copies,
-            last_event_id=now.last_event_id or trace.last_event_id,
-            rate=now.rate,
-            lag=now.lag,
-            work=now.work,
-            holder=others.name_of(trace.holder),
+            last_event_id=snapshot.last_event_id or trace.last_event_id,
+            rate=snapshot.rate,
+            lag=snapshot.lag,
+            work=snapshot.work,
+            holder=peers.name_of(trace.holder),
             gaps=[*await self._store.gaps.newest(trace.id)],
             doubts=[*map(str, await self._store.doubts.of_trace(trace.id))],
             evidence=await self._store.doubts.evidence(trace.id),
             remarks=(
-                *now.remarks,
-                *await self._left_out(trace),
+                *snapshot.remarks,
+                *await self._exclusions(trace),
                 *(audit_status(ledger, trace.taken).remarks() if ledger else ()),
             ),
             ledger=ledger,
         )
 
-    async def _left_out(self, trace: Trace) -> list[str]:
-        """A sentence each on what a trace does not take, and what cannot be known for that."""
+    async def _exclusions(self, trace: Trace) -> list[str]:
+        """Sentences on what a trace does not take, and the rules that find nothing for that."""
         partly = [] if trace.taken.is_all else [trace.taken.sentence]
         if trace.bodies:
             return partly
-        own = await self._store.link_rules.own(trace.id)
-        held = [each.rule for each in merged(self._settings.rules_of_all, own)]
-        unread = [rule.name for rule in held if rule.looks_into_bodies]
-        named = f", so these rules of links find nothing there: {', '.join(unread)}"
-        return [*partly, f"no bodies are taken{named if unread else ''}"]
+        own_rules = await self._store.link_rules.own(trace.id)
+        rules = [link_rule.rule for link_rule in merged(self._settings.rules_of_all, own_rules)]
+        unread = [rule.name for rule in rules if rule.looks_into_bodies]
+        names = f", so these rules of links find nothing there: {', '.join(unread)}"
+        return [*partly, f"no bodies are taken{names if unread else ''}"]
 
 
-def _or(quiet: Sequence[str] | None, present: Sequence[str]) -> tuple[str, ...]:
+def _quiet_or(quiet: Sequence[str] | None, present: Sequence[str]) -> tuple[str, ...]:
     return tuple(present if quiet is None else quiet)
 
 
 def checked_rules(policy: str | None, quiet: Sequence[str] | None) -> None:
-    """Raise `BadRequestError` for a policy or for quiet traffic that cannot be."""
+    """Raise `BadRequestError` for an invalid policy or quiet traffic."""
     if policy is not None and policy not in list(Policy):
         raise BadRequestError(f"a participant is one of {', '.join(Policy)}")
     try:
@@ -301,9 +301,9 @@ def checked_rules(policy: str | None, quiet: Sequence[str] | None) -> None:
 def checked_selection(
     exchanges: Sequence[str] | None, queues: Sequence[str] | None
 ) -> Selection | None:
-    """What is to be taken; None of either means all if the other is given, else as before.
+    """The selection; None of either means all if the other is given, else as before.
 
-    Raises `BadRequestError` for what no broker has.
+    Raises `BadRequestError` for names that no broker can have.
     """
     if exchanges is None and queues is None:
         return None
@@ -314,8 +314,8 @@ def checked_selection(
 
 
 def _unknown(vhost: str, unknown: Sequence[str]) -> BadRequestError:
-    more = len(unknown) - MOST_NAMED
-    listed = ", ".join(unknown[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    excess = len(unknown) - MOST_NAMED
+    listed = ", ".join(unknown[:MOST_NAMED]) + (f" and {excess} more" if excess > 0 else "")
     return BadRequestError(
         f"the virtual host {vhost!r} has no {listed}. In patterns * is one whole word and "
         "# any number of words, parted by dots. With later (--later) they may come later"

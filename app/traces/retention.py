@@ -13,16 +13,16 @@ from model.times import now
 if TYPE_CHECKING:
     from app.store.capture.retention import Retention
 
-# How many events one transaction removes: few enough that no batch waits long for it, be it of this
-# trace or, on SQLite, of another.
+# Events that one transaction removes: few enough that no batch of this trace, or on SQLite of any,
+# waits long for it.
 AT_MOST = 8_000
 
 
 class RetentionRule(msgspec.Struct, frozen=True):
-    """The rule of what is kept: the newest events by number, by age (seconds), or all (None).
+    """The events that are kept: the newest by number, by age (seconds), or all (None).
 
-    Nothing with an id above ``through``, where the archive ends, is removed, whatever the others
-    say. If only ``through`` is given, everything up to it is removed.
+    No event with an id above ``through``, where the archive ends, is ever removed. If only
+    ``through`` is given, everything up to it is removed.
     """
 
     keep_events: int | None = None
@@ -42,8 +42,8 @@ class PruneCount(msgspec.Struct, frozen=True):
     events: int = 0
     participants: int = 0
 
-    def __add__(self, other: PruneCount) -> PruneCount:
-        return PruneCount(self.events + other.events, self.participants + other.participants)
+    def __add__(self, count: PruneCount) -> PruneCount:
+        return PruneCount(self.events + count.events, self.participants + count.participants)
 
 
 async def preview(store: Retention, trace_id: int, rule: RetentionRule) -> PruneCount:
@@ -59,18 +59,18 @@ async def retain(
     rule: RetentionRule,
     epoch: int | None = None,
 ) -> PruneCount:
-    """Remove all that the rule does not keep, for which nothing may be on its way into the store.
+    """Remove all that the rule does not keep, then reclaim space; raises as `retain_some`.
 
-    All space that may be given back is, at last. Raises as `retain_some`.
+    No batch may be on its way into the store.
     """
-    removed, is_last = PruneCount(), False
+    total, is_last = PruneCount(), False
     while not is_last:
-        some = await retain_some(store, trace_id, tracker, rule, epoch)
-        removed += some
-        is_last = some.events < AT_MOST
+        count = await retain_some(store, trace_id, tracker, rule, epoch)
+        total += count
+        is_last = count.events < AT_MOST
     while await store.reclaim():
         pass
-    return removed
+    return total
 
 
 async def retain_some(
@@ -80,11 +80,10 @@ async def retain_some(
     rule: RetentionRule,
     epoch: int | None = None,
 ) -> PruneCount:
-    """Remove the oldest of what the rule does not keep in one transaction: `AT_MOST`, or all.
+    """Remove the oldest events that the rule does not keep, `AT_MOST` in one transaction.
 
-    Then some of the space is given back, so that a failure later on leaves little. Everything that
-    the tracker holds must be stored. Raises `LeaseLostError` once the trace was taken by another
-    since ``epoch``.
+    Then some space is reclaimed, so that a later failure leaves little. The tracker's state must be
+    stored. Raises `LeaseLostError` once another run has taken the trace since ``epoch``.
     """
     plan = await _plan(store, trace_id, rule, at_most=AT_MOST)
     if plan is None:

@@ -1,8 +1,8 @@
-"""Resolves what imported spans tell of, for as long as the service runs.
+"""Resolves the links of imported spans, for as long as the service runs.
 
-Spans and events are stored in any order, each by its own transaction; whatever is new waits in the
-store to be looked at, so nothing is forgotten when the service ends. Several services on one
-database may look at the same: the same links come of it.
+Spans and events are stored in any order, each by its own transaction; new ones wait in the store,
+so nothing is forgotten when the service ends. Several services on one database may resolve the same
+spans: the same links come of it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PRUNE_SECONDS = 600.0
 
 @dataclass(eq=False)
 class SpanWatch(Lookout):
-    """The task that resolves; what is new when it ends is looked at when it starts again.
+    """The task that resolves; it goes on where it ended. ``keep`` spans are kept at most.
 
-    Spans are kept for some ``days``, None for any number of them, and ``keep`` at most.
+    They go after some ``days``, None for never.
     """
 
     task_name = "resolving spans"
@@ -43,7 +43,6 @@ class SpanWatch(Lookout):
     _prune_at: float = field(default=0.0, init=False)
 
     async def look(self) -> bool:
-        """Resolve all that can be, and remove what is kept no longer when it is time for that."""
         while await self.store.resolve():
             pass
         if time.monotonic() >= self._prune_at:

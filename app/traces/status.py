@@ -39,11 +39,11 @@ class CaptureCost(msgspec.Struct):
     def count_stored(
         self, newest: Stamp | None, seconds: float, settled: Iterable[Disposed] = ()
     ) -> None:
-        """Count a batch that was committed, and what became of deliveries in it."""
+        """Count a batch that was committed, and the settlements in it."""
         self.batches += 1
-        for how, *_ in settled:
-            if how is not None and how is not Disposition.in_hand:
-                self.settled[how.name] = self.settled.get(how.name, 0) + 1
+        for disposition, *_ in settled:
+            if disposition is not None and disposition is not Disposition.in_hand:
+                self.settled[disposition.name] = self.settled.get(disposition.name, 0) + 1
         self.batch_seconds += seconds
         if newest is not None:
             self.stamp_bytes = len(pack(newest))
@@ -120,7 +120,6 @@ class AuditStatus(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """All of this in a sentence."""
         if not all(self.compares):
             return self._of_part
         if self.as_of is None:
@@ -132,57 +131,58 @@ class AuditStatus(msgspec.Struct, frozen=True):
         return f"{traced} traced, as of {said_time(self.as_of)}"
 
     def remarks(self) -> list[str]:
-        """Remarks for an operator, a sentence each."""
-        found = []
+        """Sentences for an operator."""
+        sentences = []
         if self.suspected:
-            found.append(
+            sentences.append(
                 f"the broker counted {self.suspected:,} trace messages that have not come yet: "
                 "whether they are lost shows once the virtual host is quiet for some seconds"
             )
         if count := self.publishes.quarantined + self.deliveries.quarantined:
-            found.append(
+            sentences.append(
                 f"{count:,} of the trace messages cannot be read: they are in quarantine, and no "
                 "events; gaps say where"
             )
         if self.excess:
-            found.append(
+            sentences.append(
                 f"{self.excess:,} trace messages more came than the broker counted, as after churn "
                 "of channels or transactions that are rolled back: this can hide a loss of as many"
             )
-        return found
+        return sentences
 
     @property
     def _of_part(self) -> str:
-        """The sentence where the counters hold more than was asked for."""
+        """The sentence where the counters include more than the trace takes."""
         publishes, deliveries = f"{self.publishes.traced:,}", f"{self.deliveries.traced:,}"
-        left = [name for name, can in self.compares._asdict().items() if not can]
+        names = [
+            name for name, is_comparable in self.compares._asdict().items() if not is_comparable
+        ]
         if self.compares.publishes:
             publishes = str(self.publishes)
         elif self.compares.deliveries:
             deliveries = str(self.deliveries)
         return (
-            f"{publishes} publishes, {deliveries} deliveries traced; {' and '.join(left)} cannot "
+            f"{publishes} publishes, {deliveries} deliveries traced; {' and '.join(names)} cannot "
             "be compared: the broker counts those too that are left out"
         )
 
 
-def audit_status(ledger: Ledger, taken: Selection = ALL) -> AuditStatus:
-    """The status of an audit, by the ledger of a trace that takes this."""
-    audit, compares = ledger.audit or AuditState(), comparable(taken)
-    counted = audit.broker_count if any(compares) else None
-    traced = ledger.seen if counted is None else audit.traced
+def audit_status(ledger: Ledger, selection: Selection = ALL) -> AuditStatus:
+    audit, compares = ledger.audit or AuditState(), comparable(selection)
+    count = audit.broker_count if any(compares) else None
+    traced = ledger.seen if count is None else audit.traced
     seen, quarantined, own = ledger.seen, ledger.quarantined, ledger.own
     return AuditStatus(
         publishes=AuditSide(
             traced.publishes,
-            counted.publishes if counted and compares.publishes else None,
+            count.publishes if count and compares.publishes else None,
             seen.publishes,
             quarantined.publishes,
             own.publishes,
         ),
         deliveries=AuditSide(
             traced.deliveries,
-            counted.deliveries if counted and compares.deliveries else None,
+            count.deliveries if count and compares.deliveries else None,
             seen.deliveries,
             quarantined.deliveries,
             own.deliveries,

@@ -1,11 +1,11 @@
 """Erlang's supervision in Python: restart what fails, but not without end.
 
-A failure is a bug, ours or one that some message triggers. An outage of the broker or the
-database is not: the supervisor waits for its end, with growing pauses, and does not count it. Nor
-is it a failure that another has taken the trace: then there is nothing left to run here.
+A failure is a bug, ours or one that some message triggers. An outage of the broker or the database
+is none: the supervisor waits for its end, with growing pauses. Nor is it a failure that another
+service has taken the trace: then there is nothing left to run here.
 
-A trace that fails too often is marked as failed. Nobody may be there to start it again, while its
-queue fills: so it is tried again all the same, with pauses that grow to some minutes.
+A trace that fails too often is marked as failed. Its queue fills and nobody may be there to start
+it: so it is tried again all the same, with pauses that grow to some minutes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-# At most this many restarts in any time of this length.
+# At most this many restarts in a period.
 INTENSITY = 3
 PERIOD_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.25
@@ -75,8 +75,8 @@ class Supervisor:
     def running(self) -> None:
         """Note that the run has started, or has got over an outage."""
         if self.life.state is not TraceState.running:
-            again = " again" if self._has_run or self.life.standing.waiting_for else ""
-            log.info("trace of %r runs%s", self._name, again)
+            suffix = " again" if self._has_run or self.life.standing.waiting_for else ""
+            log.info("trace of %r runs%s", self._name, suffix)
         self._has_run = True
         self.life.running()
         self._pause_seconds = FIRST_PAUSE_SECONDS
@@ -90,17 +90,17 @@ class Supervisor:
     async def supervise(self) -> None:
         """Run, and run again; returns when the run has ended."""
         while True:
-            began = self._clock()
+            start = self._clock()
             try:
                 await self._run()
-            except LeaseLostError as lost:
-                log.warning("the run of the trace of %r ends: %s", self._name, lost)
+            except LeaseLostError as error:
+                log.warning("the run of the trace of %r ends: %s", self._name, error)
                 self.life.stopped()
                 return
             except OutageError as outage:
                 await self._wait_out(outage)
-            except Exception as failure:  # noqa: BLE001 - whatever it is, only this trace is affected
-                await self._restart_after(failure, began)
+            except Exception as failure:  # noqa: BLE001 - a bug affects only this trace
+                await self._restart_after(failure, start)
             else:
                 self.life.stopped()
                 return
@@ -112,22 +112,22 @@ class Supervisor:
         await self._pause(self._pause_seconds)
         self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
 
-    async def _restart_after(self, failure: Exception, began: float) -> None:
-        """Note a failure of a run that began at a time; returns when to run again."""
+    async def _restart_after(self, failure: Exception, start: float) -> None:
+        """Note a failure of a run, and wait until it may run again."""
         log.error("trace of %r failed", self._name, exc_info=failure)
-        now, failures = self._clock(), self._failures
-        failures.append(now)
-        are_few = len(failures) <= INTENSITY or now - failures[0] > PERIOD_SECONDS
-        if now - began >= RECOVERED_SECONDS:
+        moment, failures = self._clock(), self._failures
+        failures.append(moment)
+        are_few = len(failures) <= INTENSITY or moment - failures[0] > PERIOD_SECONDS
+        if moment - start >= RECOVERED_SECONDS:
             self._retry_seconds = FIRST_RETRY_SECONDS
-        # One that has failed and did not come to run again is not tried several times.
+        # A failed trace that has not run since is not restarted at once.
         if are_few and self.life.state is not TraceState.failed:
             self.life.restarting(failure_in_words(failure))
             return
         seconds = self._retry_seconds
         self._retry_seconds = min(self._retry_seconds * 2, LONGEST_RETRY_SECONDS)
-        at = said_time(round((self._time_of_day() + seconds) * 1_000_000))
-        self.life.failed(failure_in_words(failure), f"the next try, at {at}")
+        next_try = said_time(round((self._time_of_day() + seconds) * 1_000_000))
+        self.life.failed(failure_in_words(failure), f"the next try, at {next_try}")
         log.error("trace of %r failed too often; next try in %.0f s", self._name, seconds)
         await self._pause(seconds)
 
@@ -135,12 +135,12 @@ class Supervisor:
 async def patiently(work: Callable[[], Awaitable[T]], supervisor: Supervisor | None = None) -> T:
     """The result of ``work``, which is tried again while the store is away.
 
-    ``supervisor`` is told of that. Raises `LeaseLostError`, which no waiting mends.
+    ``supervisor`` is told. Raises `LeaseLostError`, which no waiting mends.
     """
     pause, was_away = FIRST_PAUSE_SECONDS, False
     while True:
         try:
-            done = await work()
+            result = await work()
         except LeaseLostError:
             raise
         except OutageError as outage:
@@ -152,7 +152,7 @@ async def patiently(work: Callable[[], Awaitable[T]], supervisor: Supervisor | N
         else:
             if was_away and supervisor is not None:
                 supervisor.running()
-            return done
+            return result
 
 
 def failure_in_words(failure: Exception) -> str:

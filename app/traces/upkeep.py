@@ -45,14 +45,14 @@ class Upkeep(Lookout):
         self.look_seconds = self.pause_seconds = settings.retention.check_seconds
 
     async def reset(self, vhost: str) -> str:
-        """Replace the checkpoint of a trace that fails; returns what is lost, in words.
+        """Replace the checkpoint of a trace that fails; returns the losses, in words.
 
         Events, participants and their clocks stay. A gap is recorded. The trace runs again if it
         was wanted.
 
         Raises `NotFoundError` if there never was such a trace, `ConflictError` if it does not fail.
         """
-        trace = await self._here.known(vhost)
+        trace = await self._here.find(vhost)
         await self._elsewhere.check(trace)
         restored = await self._settings.restored(self._store, trace)
         present = self._here.alive(vhost)
@@ -60,17 +60,17 @@ class Upkeep(Lookout):
         try:
             self._settings.tracker(trace, restored)
         except CheckpointError:
-            why = "its checkpoint could not be read"
+            cause = "its checkpoint could not be read"
         else:
-            why = "it failed again and again"
+            cause = "it failed again and again"
             if not fails:
                 raise ConflictError(
                     f"the trace of {vhost!r} does not fail, and its checkpoint can be read"
                 )
         async with self._here.paused(vhost) as (trace, epoch):
             restored = await self._settings.restored(self._store, trace)
-            state, lost = rebuilt(restored, without_copies=fails)
-            reason = f"the trace was reset, as {why}; lost are {lost}"
+            state, losses = rebuilt(restored, without_copies=fails)
+            reason = f"the trace was reset, as {cause}; lost are {losses}"
             await self._store.gaps.open(
                 trace.id,
                 after_event_id=restored.last_event_id,
@@ -78,16 +78,16 @@ class Upkeep(Lookout):
                 reason=reason,
                 epoch=epoch,
             )
-            gone = [copy.number for copy in restored.copies] if fails else []
+            numbers = [copy.number for copy in restored.copies] if fails else []
             unsettled = SettledChanges(NEVER) if fails else SettledChanges()
-            checkpoint = Checkpoint(state, [], [], [], [], gone, settlements=unsettled)
+            checkpoint = Checkpoint(state, [], [], [], [], numbers, settlements=unsettled)
             batch = Batch([], checkpoint, restored.window)
             await self._store.batches.append(trace.id, batch, epoch)
         async with self._here.lock(vhost):  # it had failed, and may run again
-            trace = await self._here.known(vhost)
+            trace = await self._here.find(vhost)
             if trace.wanted and self._here.alive(vhost) is None:
                 await self._here.begin(trace)
-        return lost
+        return losses
 
     async def prune(
         self,
@@ -110,7 +110,7 @@ class Upkeep(Lookout):
         retention = retention if retention.is_on else self._settings.retention
         if not retention.is_on:
             raise BadRequestError("say how many events to keep, or for how long")
-        trace = await self._here.known(vhost)
+        trace = await self._here.find(vhost)
         if dry_run:
             return await preview(self._store.retention, trace.id, retention)
         async with self._here.paused(vhost) as (trace, epoch):
@@ -119,7 +119,7 @@ class Upkeep(Lookout):
     async def look(self) -> bool:
         """Carry out retention for traces that are not running; running ones do it themselves.
 
-        What fails for one of them keeps none of the others from its turn.
+        The failure of one keeps no other from its turn.
         """
         for vhost in [trace.vhost for trace in await self._store.traces.list()]:
             if self._here.alive(vhost) is None:

@@ -56,32 +56,35 @@ class Looking(Lookout):
     command: Sequence[str] = (sys.executable, "-m", MODULE)
 
     async def look(self) -> bool:
-        """Look at the first trace that it is time for; whether there was one."""
-        idle = [number for number, each in self.traces.snapshots().items() if not _lags(each)]
-        for seen in await self.proposals.coverage(idle):
-            if seen.is_due:
-                found = await self._found(seen)
-                if found is not None:
-                    await self.proposals.put(seen, found)
-                return found is not None
+        """Look at the first trace that is due; tell whether there was one."""
+        snapshots = self.traces.snapshots().items()
+        idle = [trace_id for trace_id, snapshot in snapshots if not _lags(snapshot)]
+        for coverage in await self.proposals.coverage(idle):
+            if coverage.is_due:
+                proposals = await self._propose(coverage)
+                if proposals is not None:
+                    await self.proposals.put(coverage, proposals)
+                return proposals is not None
         return False
 
-    async def _found(self, seen: TraceCoverage) -> Sequence[RuleProposal] | None:
-        """What a look found; None where capture lags."""
+    async def _propose(self, coverage: TraceCoverage) -> Sequence[RuleProposal] | None:
+        """Look at a trace; None where capture lags."""
         child = await Child.start(self.command, Answer, line_bytes=LINE_BYTES, environment=FRUGAL)
         try:
             child.write(
-                {"database_url": self.database_url, "vhost": seen.vhost, "events": MOST_EVENTS}
+                {"database_url": self.database_url, "vhost": coverage.vhost, "events": MOST_EVENTS}
             )
-            answer = await self._answer(child, seen.trace_id)
+            answer = await self._answer(child, coverage.trace_id)
         finally:
             await child.kill()
         if answer is _LAGS:
             return None
         if answer is None or answer.say != "done":
-            why = "it came to its bounds" if answer is None else answer.reason
-            log.warning("%r was not looked at for what ties its messages: %s", seen.vhost, why)
-            return seen.found
+            reason = "it came to its bounds" if answer is None else answer.reason
+            log.warning(
+                "%r was not looked at for what ties its messages: %s", coverage.vhost, reason
+            )
+            return coverage.found
         return proposals_in(answer.result)
 
     async def _answer(self, child: Child[Answer], trace_id: int) -> Answer | None:
@@ -103,7 +106,7 @@ def _lags(snapshot: Snapshot | None) -> bool:
     return snapshot is None or snapshot.lag is None or snapshot.lag > MOST_LAG
 
 
-TOGETHER = 4_000
+PORTION = 4_000
 """Events of a trace that are counted in one transaction."""
 
 FORGETTING_SECONDS = 3_600.0
@@ -123,18 +126,15 @@ class DurationWatch(Lookout):
     _next_forgetting: float = field(default=0.0, init=False)
 
     async def look(self) -> bool:
-        """Count the next events of each trace; whether one of them has more.
-
-        While capture lags it counts none.
-        """
-        now, goes_on = self.timer(), False
-        if now >= self._next_forgetting:
+        """Count the next events of each trace, unless capture lags; tell whether one has more."""
+        moment, goes_on = self.timer(), False
+        if moment >= self._next_forgetting:
             await self.durations.forget()
-            self._next_forgetting = now + FORGETTING_SECONDS
+            self._next_forgetting = moment + FORGETTING_SECONDS
         for place in await self.durations.behind(self.traces.snapshots()):
-            if any((each.lag or 0) > MOST_LAG for each in self.traces.snapshots().values()):
+            if any((snapshot.lag or 0) > MOST_LAG for snapshot in self.traces.snapshots().values()):
                 return False
-            portion = await self.durations.next(place, TOGETHER)
+            portion = await self.durations.next(place, PORTION)
             await self.durations.count(portion)
             goes_on |= not portion.is_whole
         return goes_on

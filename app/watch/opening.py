@@ -36,13 +36,13 @@ def open_watches(
         delivery=WebhookState.none if webhook is None else WebhookState.due,
         found=None if webhook is None else webhook.wake,
     )
-    looking = Looking(store.proposals, traces, settings.database.reveal())
+    lookout = Looking(store.proposals, traces, settings.database.reveal())
     durations = DurationWatch(store.durations, traces)
     looks = settings.proposals and not missing_packages()
-    for each in (webhook, watcher, looking if looks else None, durations):
-        if each is not None:
-            each.start()
-            stack.push_async_callback(each.stop)
+    for task in (webhook, watcher, lookout if looks else None, durations):
+        if task is not None:
+            task.start()
+            stack.push_async_callback(task.stop)
 
 
 def _webhook(settings: Settings, store: Store) -> Webhook | None:

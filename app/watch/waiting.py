@@ -68,12 +68,12 @@ class Line:
         """The time at which the oldest is to be judged (µs); None if none waits."""
         return self._waiting[0].due if self._waiting else None
 
-    def see(self, after: int, events: Sequence[WatchedEvent], through: int) -> None:
+    def see(self, start: int, events: Sequence[WatchedEvent], through: int) -> None:
         """Take up the events of a trace after an id and through another, as far as there is room.
 
         What it has read already, and what lies behind something that it has not, it leaves alone.
         """
-        if after > self.read_id:
+        if start > self.read_id:
             return
         for event in events:
             if event.id <= self.read_id:
@@ -88,13 +88,13 @@ class Line:
 
     def due(self, settled: SettledPoint) -> list[Wait]:
         """The oldest whose time is over, where that is certain; some at a time."""
-        found: list[Wait] = []
+        waits: list[Wait] = []
         for wait in self._waiting:
             is_due = wait.id <= settled.event_id and wait.due <= settled.at
-            if len(found) == MOST_TOGETHER or not is_due:
+            if len(waits) == MOST_TOGETHER or not is_due:
                 break
-            found.append(wait)
-        return found
+            waits.append(wait)
+        return waits
 
     def judged_with(self, count: int) -> int:
         """Up to where all is judged once the ``count`` oldest are."""

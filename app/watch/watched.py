@@ -85,11 +85,11 @@ class WatchedTrace:
                 each.text,
                 each.judged_id,
             ):
-                present = self._begun(each)
+                present = self._begin(each)
             if present is not None:
                 self._watched[each.name] = present
 
-    def _begun(self, held: HeldAssertion) -> WatchedAssertion | None:
+    def _begin(self, held: HeldAssertion) -> WatchedAssertion | None:
         try:
             if (subject := subject_of(held.text)) is None:
                 return None
@@ -102,81 +102,86 @@ class WatchedTrace:
             return None
 
     async def look(self, settled: SettledPoint) -> tuple[int, bool]:
-        """Read on, and judge what is due: how many violations were found, and whether it goes on.
+        """Read on, and judge due events: the number of violations, and whether it goes on.
 
         Raises `OutageError`; then nothing is lost.
         """
         if not self._proofs or settled.at > self._proofs[-1].at:
             self._proofs.append(settled)
-        more = await self._read()
-        found, until = 0, self.timer() + MOST_SECONDS
-        for each in self._in_turn():
-            violations, goes_on = await self._judge_due(each, until)
-            found += violations
-            more |= goes_on
-            if self.timer() >= until:
-                return found, True
-        return found, more
+        more_to_read = await self._read()
+        total, deadline = 0, self.timer() + MOST_SECONDS
+        for assertion in self._turns():
+            violations, goes_on = await self._judge_due(assertion, deadline)
+            total += violations
+            more_to_read |= goes_on
+            if self.timer() >= deadline:
+                return total, True
+        return total, more_to_read
 
-    def _in_turn(self) -> list[WatchedAssertion]:
+    def _turns(self) -> list[WatchedAssertion]:
         """All, from the one whose turn it is: time may be over before the last."""
-        those = [*self._watched.values()]
-        at = next((n for n, each in enumerate(those, start=1) if each.name == self._last), 0)
-        return those[at:] + those[:at]
+        watched = [*self._watched.values()]
+        names = [assertion.name for assertion in watched]
+        start = names.index(self._last) + 1 if self._last in names else 0
+        return watched[start:] + watched[:start]
 
     async def leave(self) -> None:
-        """Store how far all is judged, so that less is read again."""
-        for each in [*self._watched.values()]:
-            if each.line.judged_with(0) > each.line.judged_id:
-                await self._store(each, [], [])
+        """Store the progress of all assertions, so that less is read again."""
+        for assertion in [*self._watched.values()]:
+            if assertion.line.judged_with(0) > assertion.line.judged_id:
+                await self._store(assertion, [], [])
 
     async def _read(self) -> bool:
         for _ in range(MOST_READS):
-            places = [each.line.read_id for each in self._watched.values() if each.line.has_room]
+            places = [
+                assertion.line.read_id
+                for assertion in self._watched.values()
+                if assertion.line.has_room
+            ]
             if not places:
                 return False
-            after = min(places)
-            page = await self.events.page(self.trace_id, after, READ_TOGETHER)
-            for each in self._watched.values():
-                each.line.see(after, page.events, page.through)
+            start = min(places)
+            page = await self.events.page(self.trace_id, start, READ_TOGETHER)
+            for assertion in self._watched.values():
+                assertion.line.see(start, page.events, page.through)
             if len(page.events) < READ_TOGETHER:
                 return False
         return True
 
-    async def _judge_due(self, one: WatchedAssertion, until: float) -> tuple[int, bool]:
-        found = 0
-        self._last = one.name
+    async def _judge_due(self, assertion: WatchedAssertion, deadline: float) -> tuple[int, bool]:
+        count = 0
+        self._last = assertion.name
         for _ in range(MOST_ROUNDS):
-            due = one.line.due(self._proofs[-1])
+            due = assertion.line.due(self._proofs[-1])
             if not due:
-                if one.line.judged_with(0) >= one.line.judged_id + STORE_EVERY:
-                    await self._store(one, [], [])
-                return found, False
-            outcomes = await self.judge(self.trace_id, one.subject, due, self._proofs)
-            if not await self._store(one, due[: len(outcomes)], outcomes):
-                return found, True
-            found += sum(bool(each.violations) for each in outcomes)
-            if self.timer() >= until:
+                if assertion.line.judged_with(0) >= assertion.line.judged_id + STORE_EVERY:
+                    await self._store(assertion, [], [])
+                return count, False
+            outcomes = await self.judge(self.trace_id, assertion.subject, due, self._proofs)
+            if not await self._store(assertion, due[: len(outcomes)], outcomes):
+                return count, True
+            count += sum(bool(outcome.violations) for outcome in outcomes)
+            if self.timer() >= deadline:
                 break
-        return found, True
+        return count, True
 
     async def _store(
-        self, one: WatchedAssertion, due: Sequence[Wait], outcomes: Sequence[EventOutcome]
+        self, assertion: WatchedAssertion, due: Sequence[Wait], outcomes: Sequence[EventOutcome]
     ) -> bool:
-        line = one.line
-        judged = JudgingStep(
-            name=one.name,
-            text=one.text,
+        line = assertion.line
+        step = JudgingStep(
+            name=assertion.name,
+            text=assertion.text,
             before=line.judged_id,
             judged_id=line.judged_with(len(due)),
             waiting=len(line) - len(due),
             held=outcomes.count(HELD),
             unknown=outcomes.count(UNKNOWN),
-            violations=tuple(new for each in outcomes for new in each.violations),
+            violations=tuple(new for outcome in outcomes for new in outcome.violations),
         )
-        if not await self.assertions.judged(self.trace_id, judged, self.delivery):
+        if not await self.assertions.judged(self.trace_id, step, self.delivery):
             # Somebody else has judged them, or set another one: what is stored is taken up anew.
-            self._watched.pop(one.name, None)
+            self._watched.pop(assertion.name, None)
             return False
         line.judge(len(due))
         return True

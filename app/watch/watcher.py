@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 class Watcher(Lookout):
     """All traces that run here; what is left when it ends is judged when it starts again.
 
-    ``found`` is called when something did not hold; ``delivery`` is whether a webhook is told.
+    ``found`` is called when an assertion did not hold; ``delivery`` says whether a webhook is told.
     """
 
     task_name = "judging assertions"
@@ -50,50 +50,51 @@ class Watcher(Lookout):
     _watched: dict[int, WatchedTrace] = field(default_factory=dict, init=False)
 
     async def stop(self) -> None:
-        """End, and note how far all is judged."""
         await super().stop()
         try:
-            for each in self._watched.values():
-                await each.leave()
+            for trace in self._watched.values():
+                await trace.leave()
         except OutageError as outage:
             log.debug("how far assertions are judged is not noted: %s", outage)
 
     async def look(self) -> bool:
-        """Look at each trace once; whether any of them goes on at once.
+        """Look at each trace once; tell whether any of them goes on at once.
 
-        Raises `OutageError`; then nothing is lost. And what one trace fails by, after the others.
+        Raises `OutageError`; then nothing is lost. The failure of one trace is raised after all
+        others had their turn.
         """
         snapshots = self.traces.snapshots()
-        held: defaultdict[int, list[HeldAssertion]] = defaultdict(list)
-        for each in await self.assertions.of_traces(snapshots):
-            held[each.trace_id].append(each)
+        assertions: defaultdict[int, list[HeldAssertion]] = defaultdict(list)
+        for assertion in await self.assertions.of_traces(snapshots):
+            assertions[assertion.trace_id].append(assertion)
         self._watched = {
-            trace_id: self._watched.get(trace_id) or self._begun(trace_id) for trace_id in held
+            trace_id: self._watched.get(trace_id) or self._begin(trace_id)
+            for trace_id in assertions
         }
-        more = False
-        failed: list[Exception] = []
+        goes_on_later = False
+        failures: list[Exception] = []
         for trace_id, watched in self._watched.items():
             snapshot = snapshots[trace_id]
-            watched.take_up(held[trace_id])
+            watched.take_up(assertions[trace_id])
             settled = SettledPoint(snapshot.settled_at, snapshot.settled_id)
             try:
                 violations, goes_on = await watched.look(settled)
             except OutageError:
                 raise
             except Exception as error:  # noqa: BLE001  raised once the others had their turn
-                failed.append(error)
+                failures.append(error)
                 continue
-            more |= goes_on
+            goes_on_later |= goes_on
             if violations and self.found is not None:
                 self.found()
             # It is time to judge, and nobody knows yet whether all is stored until then.
             due = watched.next_due
             if due is not None and settled.at < due <= self.clock():
                 self.traces.prove(trace_id)
-        if failed:
+        if failures:
             self._watched.clear()
-            raise failed[0]
-        return more
+            raise failures[0]
+        return goes_on_later
 
-    def _begun(self, trace_id: int) -> WatchedTrace:
+    def _begin(self, trace_id: int) -> WatchedTrace:
         return WatchedTrace(trace_id, self.assertions, self.events, self.judge, self.delivery)

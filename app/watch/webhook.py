@@ -1,12 +1,12 @@
 """Tells a webhook of violations: CloudEvents 1.0 in JSON, signed as Standard Webhooks has it.
 
-What is to be told waits in the store, and whatever of it was not taken is tried again, after pauses
-that double, until it is given up. An event keeps its id, so whoever gets it twice can tell. Of an
-assertion that is violated again and again in one minute a summary tells when that is over.
+Violations wait in the store, and are sent again after pauses that double, until they are taken or
+given up. An event keeps its id, so that a receiver recognises a double. If an assertion is violated
+again and again in one minute, a summary follows when that is over.
 
 Only the service's own setting names the address. Redirects are not followed: they would have
-another address be called. Of an answer nothing is read but its status. An error names the host
-alone: whatever else is in the address may be a secret.
+another address be called. Only an answer's status is read. An error names the host alone: the rest
+of the address may be a secret.
 """
 
 from __future__ import annotations
@@ -38,16 +38,14 @@ log = logging.getLogger(__name__)
 EVENT_TYPE = "rabbitmq-itc.assertion.violated"
 SUMMARY_TYPE = f"{EVENT_TYPE}.more"
 REQUEST_SECONDS = 10.0  # what most senders of webhooks grant
-# What is told of a violation.
-TOLD = ("id", "vhost", "assertion", "kind", "event", "root", "type", "at", "found_at", "sentence")
+FIELDS = ("id", "vhost", "assertion", "kind", "event", "root", "type", "at", "found_at", "sentence")
 CONTENT_TYPE = "application/cloudevents+json"
-# So many requests are under way at a time.
-AT_ONCE = 4
+AT_ONCE = 4  # requests under way
 # The pause after the first attempt, and the longest.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 # A receiver that is mended within a day is told all.
 GIVE_UP_SECONDS = 86_400.0
-# What a request may take beside the time that it is given.
+# The time of a claim beyond that of its request.
 SLACK_SECONDS = 30.0
 
 _SECOND = 1_000_000
@@ -56,10 +54,10 @@ _ENCODED_SECRET = "whsec_"  # noqa: S105  how Standard Webhooks marks a secret i
 
 @dataclass(eq=False)
 class Webhook(Lookout):
-    """The task that tells; what it has not told when it ends it tells when it starts again.
+    """The task that tells; it goes on where it ended.
 
-    ``source`` names this installation. One request may take ``seconds`` in all; what was not taken
-    for ``give_up_seconds`` is given up. Without a ``secret`` nothing is signed.
+    ``source`` names this installation. One request may take ``seconds`` in all; a violation that
+    was not taken for ``give_up_seconds`` is given up. Without a ``secret`` nothing is signed.
     """
 
     task_name = "telling the webhook"
@@ -86,25 +84,25 @@ class Webhook(Lookout):
         await self._http.aclose()
 
     async def look(self) -> bool:
-        """Tell some of what is due; whether there may be more."""
-        at = self.clock()
-        until = at + int((self.seconds + SLACK_SECONDS) * _SECOND)
-        due = await self.store.claim(at, until, AT_ONCE)
+        """Send some due violations; tell whether there may be more."""
+        moment = self.clock()
+        deadline = moment + int((self.seconds + SLACK_SECONDS) * _SECOND)
+        due = await self.store.claim(moment, deadline, AT_ONCE)
         await asyncio.gather(*map(self._tell_of, due))
         return len(due) == AT_ONCE
 
-    async def _tell_of(self, telling: Telling) -> None:
-        event = cloud_event(telling, self.source)
+    async def _tell_of(self, report: Telling) -> None:
+        event = cloud_event(report, self.source)
         body = msgspec.json.encode(event)
         headers = {"content-type": CONTENT_TYPE, "user-agent": "rabbitmq-itc"}
         if self.secret is not None:
-            headers |= signed(self.secret, event["id"], self.clock() // _SECOND, body)
+            headers |= signature(self.secret, event["id"], self.clock() // _SECOND, body)
         try:
             await self._send(body, headers)
         except OutageError as error:
-            await self._not_taken(telling, str(error))
+            await self._try_later(report, str(error))
         else:
-            await self.store.told(telling, moment=self.clock())
+            await self.store.told(report, moment=self.clock())
 
     async def _send(self, body: bytes, headers: Mapping[str, str]) -> None:
         """Send a body; raises `OutageError` if it was not taken, or nobody knows."""
@@ -125,66 +123,67 @@ class Webhook(Lookout):
         if not 200 <= status < 300:
             raise OutageError(f"{host} answered with {status}")
 
-    async def _not_taken(self, telling: Telling, error: str) -> None:
-        at, violation = self.clock(), telling.first
-        next_at: int | None = at + int(pause(violation.attempts) * _SECOND)
+    async def _try_later(self, report: Telling, error: str) -> None:
+        moment, violation = self.clock(), report.first
+        next_at: int | None = moment + int(pause(violation.attempts) * _SECOND)
         # By the pauses, not by a clock, which may have been ahead when it was found.
         if sum(map(pause, range(violation.attempts))) >= self.give_up_seconds:
             next_at = None
             log.error("the webhook is not told of violation %d: %s", violation.id, error)
         elif not violation.attempts:
             log.warning("the webhook is to be told again of violation %d: %s", violation.id, error)
-        await self.store.told(telling, moment=at, error=error, next_at=next_at)
+        await self.store.told(report, moment=moment, error=error, next_at=next_at)
 
 
 def pause(attempts: int) -> float:
-    """The time to wait (s) after so many attempts before the one that just failed."""
+    """The time to wait (s) after this many attempts before the one that just failed."""
     return min(FIRST_PAUSE * 2.0 ** min(attempts, 30), LONGEST_PAUSE)
 
 
-def cloud_event(telling: Telling, source: str) -> dict[str, Any]:
+def cloud_event(report: Telling, source: str) -> dict[str, Any]:
     """A violation, or a summary of several, as a CloudEvent; the same one each time."""
-    first = telling.first
-    is_one, said = telling.count == 1, json_of(first)
+    first = report.first
+    is_one, fields = report.count == 1, json_of(first)
     return {
         "specversion": "1.0",
-        "id": f"violation-{first.id}" if is_one else f"violations-{first.id}-{telling.last}",
+        "id": f"violation-{first.id}" if is_one else f"violations-{first.id}-{report.last}",
         "source": source,
         "type": EVENT_TYPE if is_one else SUMMARY_TYPE,
         "subject": first.assertion,
         "time": iso_time(first.found_at),
         "datacontenttype": "application/json",
-        "data": {name: said[name] for name in TOLD} if is_one else _summary(telling),
+        "data": {name: fields[name] for name in FIELDS} if is_one else _summary(report),
     }
 
 
-def _summary(telling: Telling) -> dict[str, Any]:
-    first = telling.first
+def _summary(report: Telling) -> dict[str, Any]:
+    first = report.first
     minute = iso_time(first.found_at // MINUTE * MINUTE)
     return {
         "vhost": first.vhost,
         "assertion": first.assertion,
         "kind": first.kind.value,
-        "count": telling.count,
+        "count": report.count,
         "first": first.id,
-        "last": telling.last,
+        "last": report.last,
         "minute": minute,
-        "sentence": f"{telling.count:,} more in this minute",
+        "sentence": f"{report.count:,} more in this minute",
     }
 
 
-def signed(secret: bytes, event_id: str, at: int, body: bytes) -> Mapping[str, str]:
+def signature(secret: bytes, event_id: str, moment: int, body: bytes) -> Mapping[str, str]:
     """The headers that sign a body at a time (s): HMAC-SHA256 of id, time and body."""
-    said = b".".join((event_id.encode(), str(at).encode(), body))
-    mark = base64.b64encode(hmac.digest(secret, said, hashlib.sha256)).decode()
-    return {"webhook-id": event_id, "webhook-timestamp": str(at), "webhook-signature": f"v1,{mark}"}
+    content = b".".join((event_id.encode(), str(moment).encode(), body))
+    mark = base64.b64encode(hmac.digest(secret, content, hashlib.sha256)).decode()
+    return {
+        "webhook-id": event_id,
+        "webhook-timestamp": str(moment),
+        "webhook-signature": f"v1,{mark}",
+    }
 
 
 def secret_in(text: bytes) -> bytes:
-    """The secret that a file holds: what stands there, or in base64 after ``whsec_``.
-
-    Raises `ValueError` if there is none.
-    """
+    """The secret in a file: its text, or base64 after ``whsec_``. Raises `ValueError` if empty."""
     plain = text.strip()
     prefix = _ENCODED_SECRET.encode()
     if plain.startswith(prefix):

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from app.errors import NotFoundError
-from app.jobs.reports import KEPT, Topologies
+from app.jobs.reports import MOST_DOCUMENTS, Topologies
 from model.topology import Topology
 from tests.api.conftest import World
 from tests.api.described import conforms
@@ -45,7 +45,7 @@ async def test_the_last_hour_is_counted_by_default(
 
 def fill(topologies: Topologies) -> None:
     """One more than are kept, the periods in the order of their counting."""
-    for since in range(KEPT + 1):
+    for since in range(MOST_DOCUMENTS + 1):
         output = Path(topologies.request("/", since, since + 1, "ann").work["output"])
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text("{}")

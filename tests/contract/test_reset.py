@@ -157,7 +157,7 @@ async def test_one_that_fails_goes_on_without_what_it_remembers(store: Store) ->
     source = NoBroker()
     traces = TraceRegistry(store, source, PipelineSettings(bounds=REORDERING), NOBODY)  # type: ignore[arg-type]
     await tracked(store, "shop", [publish("ann", b"1"), deliver("bob", b"1"), publish("ann", b"2")])
-    await traces.here.begin(await traces.here.known("shop"))
+    await traces.here.begin(await traces.here.find("shop"))
     async with asyncio.timeout(10):
         while (await traces.status("shop")).state != TraceState.failed:  # noqa: ASYNC110  asking tells
             await asyncio.sleep(0.01)
@@ -207,14 +207,14 @@ async def test_one_whose_retention_fails_keeps_no_other_from_it(
         await tracked(store, vhost, [publish("ann", b"1"), deliver("bob", b"1")])
     settings = PipelineSettings(bounds=REORDERING, retention=RetentionRule(keep_events=1))
     traces = TraceRegistry(store, NoBroker(), settings, NOBODY)  # type: ignore[arg-type]
-    known = traces.here.known
+    known = traces.here.find
 
     async def fails_for_first(vhost: str) -> Trace:
         if vhost == "first":
             raise why
         return await known(vhost)
 
-    monkeypatch.setattr(traces.here, "known", fails_for_first)
+    monkeypatch.setattr(traces.here, "find", fails_for_first)
     await traces.upkeep.look()
     assert [each.events for each in await store.traces.list()] == [2, 1]
 

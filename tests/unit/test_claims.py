@@ -11,8 +11,8 @@ import pytest
 
 from app.stored.capture import LeasedTrace, Service
 from app.traces.holding import claims
-from app.traces.holding.claims import Claims, in_turn, is_free
-from app.traces.holding.elsewhere import Others, ability, encoded
+from app.traces.holding.claims import Claims, is_free, turns_of
+from app.traces.holding.elsewhere import Peers, ability, encode
 from app.traces.holding.here import TracesHere
 from app.traces.life import Standing, TraceState
 from app.traces.status import Snapshot
@@ -33,7 +33,7 @@ def held(trace_id: int, holder: str | None, *, wanted: bool = True) -> LeasedTra
 def test_the_one_with_the_fewest_traces_takes_it_then_the_one_that_has_waited_longest() -> None:
     there = living(service("a", 1), service("b", 3), service("c", 2))
     free = [held(2, "dead"), held(3, None)]
-    turns = in_turn(free, [held(1, "a"), *free], there)
+    turns = turns_of(free, [held(1, "a"), *free], there)
     assert turns == {free[0]: ["c", "b", "a"], free[1]: ["b", "a", "c"]}
 
 
@@ -172,8 +172,8 @@ async def test_what_only_others_can_capture_is_given_up(
     here = FakeTraces("v1", "v2")
     here.away = ["v1"]
     there = [
-        service("me", snapshots=encoded({}, reaches=mine)),
-        service("b", snapshots=encoded({}, reaches=other)),
+        service("me", snapshots=encode({}, reaches=mine)),
+        service("b", snapshots=encode({}, reaches=other)),
     ]
     await looked(here, there, held(1, "me"), held(2, "me"), hold_seconds=hold_seconds)
     assert here.done == ([("give up", "v1")] if given_up else [])
@@ -181,7 +181,7 @@ async def test_what_only_others_can_capture_is_given_up(
 
 async def test_a_service_out_of_the_brokers_reach_leaves_free_traces_to_the_others() -> None:
     here = FakeTraces()
-    cut_off = service("me", snapshots=encoded({}, reaches=False))
+    cut_off = service("me", snapshots=encode({}, reaches=False))
     await looked(here, [cut_off, service("b", 9)], held(1, "dead"))
     assert here.done == []
     await looked(here, [cut_off], held(1, "dead"))  # nobody can do better
@@ -206,7 +206,7 @@ async def test_one_that_leaves_waits_until_another_can_take_over_at_once(
     monkeypatch.setattr(claims, "QUICK_SECONDS", 0)
     here = FakeTraces("v1", "v2")
     here.held = dict.fromkeys((1, 2), Snapshot(Standing()))
-    leaves = service("me", snapshots=encoded({}, reaches=False))
+    leaves = service("me", snapshots=encode({}, reaches=False))
     readying = [(), (2,), (2, 1)]
     seen: list[int] = []
 
@@ -215,12 +215,12 @@ async def test_one_that_leaves_waits_until_another_can_take_over_at_once(
             assert here.done == []
             prepared = readying[min(len(seen), 2)]
             seen.append(len(prepared))
-            return [leaves, service("b", snapshots=encoded({}, prepared=prepared))]
+            return [leaves, service("b", snapshots=encode({}, prepared=prepared))]
 
     store: Any = Watched([leaves, service("b")], ())
     there: Any = here
     mine = Claims(store, there, "me", "me:15680")
-    mine._others = True
+    mine._has_peers = True
     await mine.hand_over(60.0)
     assert (seen, len(here.done)) == ([0, 1, 2], 2)
 
@@ -228,7 +228,7 @@ async def test_one_that_leaves_waits_until_another_can_take_over_at_once(
 async def test_what_another_is_about_to_leave_is_prepared_by_the_one_whose_turn_it_is() -> None:
     here = FakeTraces()
     here.ahead = {2: None, 3: None, 4: None}
-    leaves = service("b", snapshots=encoded({}, reaches=False))
+    leaves = service("b", snapshots=encode({}, reaches=False))
     there = [service("me", 1), leaves, service("c", 0)]
     stopped = held(4, None, wanted=False)
     await looked(here, there, held(1, "b"), held(2, "b"), held(3, "c"), stopped)
@@ -242,7 +242,7 @@ async def test_a_trace_that_becomes_free_is_taken_while_it_is_still_read_ahead()
             await asyncio.Event().wait()
 
     here = Reading()
-    leaves = service("b", snapshots=encoded({}, reaches=False))
+    leaves = service("b", snapshots=encode({}, reaches=False))
     mine = await looked(here, [service("me"), leaves], held(1, "b"))
     store: Any = FakeServices([service("me")], [held(1, None)])
     mine._store = store
@@ -253,8 +253,8 @@ async def test_a_trace_that_becomes_free_is_taken_while_it_is_still_read_ahead()
 
 def test_how_a_trace_is_elsewhere_is_what_its_holder_said_last() -> None:
     shown = Snapshot(Standing(TraceState.running), last_event_id=7, lag=3)
-    there = [service("me"), service("b", snapshots=encoded({1: shown})), service("c")]
-    others = Others("me", there)
+    there = [service("me"), service("b", snapshots=encode({1: shown})), service("c")]
+    others = Peers("me", there)
     assert others.are_there
     assert others.snapshot(1, True, "b") == shown
     assert others.name_of("b") == "b:15680"
@@ -269,7 +269,7 @@ def test_how_a_trace_is_elsewhere_is_what_its_holder_said_last() -> None:
 
 
 def test_what_another_version_says_of_its_traces_does_no_harm() -> None:
-    others = Others("me", [service("me"), service("b", snapshots=b'{"1": {"new": 1}}')])
+    others = Peers("me", [service("me"), service("b", snapshots=b'{"1": {"new": 1}}')])
     found = others.snapshot(1, True, "b")
     assert found is not None
     assert found.standing.state is TraceState.starting

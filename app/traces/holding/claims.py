@@ -1,10 +1,10 @@
 """Keeps the traces that this service holds, and claims those that nobody holds.
 
-Several services on one PostgreSQL share the traces among them. Each says every few seconds that it
-lives, and looks every second for traces whose holder has not been heard of in time. All of them
-reckon whose turn it is in the same way: of those that reach the broker the service with the fewest
-traces takes it, of several the one that has waited longest. One whose turn it is not takes it too
-if nobody does. One that does not reach the broker, while another does, gives up what it holds.
+Several services on one PostgreSQL share the traces among them. Each renews its lease every few
+seconds, and looks every second for traces whose holder has not done so in time. All of them derive
+the same turns: among the services that reach the broker the one with the fewest traces takes a
+trace, among equals the one that has waited longest. If it does not, the next one does. A service
+that does not reach the broker, while another does, gives up its traces.
 
 On SQLite there is one service, and nothing to do here.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from app.background import end
 from app.errors import ItcError, OutageError
 from app.stored.capture import LeasedTrace, Service
-from app.traces.holding.elsewhere import ability, encoded
+from app.traces.holding.elsewhere import ability, encode
 
 if TYPE_CHECKING:
     from app.store.capture.services import Services
@@ -32,13 +32,13 @@ log = logging.getLogger(__name__)
 LEASE_SECONDS = 5.0
 RENEWALS_A_LEASE = 3
 LOOK_SECONDS = 0.5
-# And while one that leaves waits for those that take its traces over, and they for it.
+# The same while traces are handed over.
 QUICK_SECONDS = 0.1
 # How often to look for events that others have stored, while somebody waits for them.
 FOLLOW_SECONDS = 0.2
 # How often the broker is asked for something small, and how long it may take.
 REACH_SECONDS = 2.0
-# How long a service lets each of those take a free trace whose turn it is before its own.
+# How long each service may take a free trace before the next in turn does.
 TURN_SECONDS = 1.5
 
 
@@ -46,8 +46,8 @@ class Claims:
     """This service among the others. Args:
 
     service, name: its id, and what people call it.
-    seconds: how long after it was last heard of it still holds what it holds.
-    tend: what else is to be done at each look, for jobs.
+    seconds: how long a lease lasts after its last renewal.
+    tend: called at each look, for jobs.
     reach: asks the broker for something; raises `OutageError` if it does not answer.
     hold_seconds: how long a trace is kept whose broker does not answer here.
     """
@@ -74,23 +74,22 @@ class Claims:
         self._reaches = True
         self._hold_seconds = hold_seconds
         self._away_since: dict[str, float] = {}
-        # Whoever could not reach the database itself does not know who is dead: the others may only
-        # be later in finding it again.
+        # A service that could not reach the database itself does not know which others are dead:
+        # they may only be later in finding it again.
         self._renewed_at = time.monotonic()
         self._blind_until = 0.0
         self._free_since: dict[int, float] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._preparing: dict[str, asyncio.Task[None]] = {}
-        self._others = False
+        self._has_peers = False
         self._tasks: list[asyncio.Task[None]] = []
         self._renewing: asyncio.Task[None] | None = None
 
     async def register(self) -> None:
-        """Tell the others of this service. Raises `OutageError`."""
+        """Make this service known to the others. Raises `OutageError`."""
         await self._store.register(self._service, self._name, self._seconds)
 
     def start(self) -> None:
-        """Begin to renew and to look."""
         self._renewing = asyncio.create_task(self._renew(), name="this service's lease")
         self._tasks = [
             asyncio.create_task(self._look(), name="traces to claim"),
@@ -99,54 +98,55 @@ class Claims:
         ]
 
     async def stop(self) -> None:
-        """Claim nothing more; what is held is still renewed."""
+        """Claim nothing more; the lease is still renewed."""
         await end(*self._tasks, *self._busy.values(), *self._preparing.values())
 
     async def hand_over(self, deadline: float) -> None:
-        """Leave what is held to the others as soon as its run has ended, before all else ends.
+        """Leave each trace to the others as soon as its run has ended, within ``deadline`` seconds.
 
-        All have ``deadline`` seconds for that. It is no more this service's turn for anything.
+        From then on it is no longer this service's turn for anything.
         """
         await self.stop()
         self._reaches = False
-        if not self._others:
+        if not self._has_peers:
             return
-        with contextlib.suppress(OutageError):  # then the others have what is held a little later
-            snapshots = encoded(self._traces.snapshots(), reaches=False)
+        with contextlib.suppress(OutageError):  # then the others have the traces a little later
+            snapshots = encode(self._traces.snapshots(), reaches=False)
             await self._store.renew(self._service, self._seconds, snapshots)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(deadline / 2):
-                    await self._others_prepared()
+                    await self._wait_for_peers()
             vhosts = self._traces.running()
-            await asyncio.gather(*(self._traces.give_up(each, deadline / 2) for each in vhosts))
+            await asyncio.gather(*(self._traces.give_up(vhost, deadline / 2) for vhost in vhosts))
 
-    async def _others_prepared(self) -> None:
-        """Wait until others can take over what is held, which runs here meanwhile."""
-        held = self._traces.snapshots().keys()
+    async def _wait_for_peers(self) -> None:
+        """Wait until others can take over the traces, which run here meanwhile."""
+        trace_ids = self._traces.snapshots().keys()
         while True:
-            others = [ability(each) for each in await self._store.all() if each.is_alive]
-            ready = [each.prepared for each in others if each.reaches]
-            if not ready or held <= set().union(*ready):
+            services = await self._store.all()
+            abilities = [ability(service) for service in services if service.is_alive]
+            ready = [peer.prepared for peer in abilities if peer.reaches]
+            if not ready or trace_ids <= set().union(*ready):
                 return
             await asyncio.sleep(QUICK_SECONDS)
 
     async def leave(self) -> None:
-        """Let the others have what is held."""
+        """End the lease, so that the others take the traces."""
         await end(self._renewing)
-        with contextlib.suppress(OutageError):  # then they wait until it is not heard of
+        with contextlib.suppress(OutageError):  # then they wait until it runs out
             await self._store.leave(self._service)
 
     async def _renew(self) -> None:
         while True:
             with contextlib.suppress(OutageError):
                 reaches = self._reaches and not self._stuck()
-                snapshots = encoded(self._traces.snapshots(), reaches, self._traces.ahead)
+                snapshots = encode(self._traces.snapshots(), reaches, self._traces.ahead)
                 if not await self._store.renew(self._service, self._seconds, snapshots):
                     await self.register()
-                now = time.monotonic()
-                if now - self._renewed_at > self._seconds:
-                    self._blind_until = now + self._seconds
-                self._renewed_at = now
+                moment = time.monotonic()
+                if moment - self._renewed_at > self._seconds:
+                    self._blind_until = moment + self._seconds
+                self._renewed_at = moment
             await asyncio.sleep(self._seconds / RENEWALS_A_LEASE)
 
     async def _look(self) -> None:
@@ -162,42 +162,43 @@ class Claims:
             await asyncio.sleep(QUICK_SECONDS if self._traces.ahead else LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Give up what others have taken, do what was asked elsewhere, and claim what is free."""
+        """Drop traces that others have taken, obey requests from elsewhere, claim free traces."""
         services, traces = await self._store.all(), await self._store.held()
-        living = {each.id: each for each in services if each.is_alive}
-        self._others = len(living) > 1
-        ours = {each.vhost for each in traces if each.holder == self._service}
-        for vhost in set(self._traces.running()) - ours:
+        living = {service.id: service for service in services if service.is_alive}
+        self._has_peers = len(living) > 1
+        ours = [trace for trace in traces if trace.holder == self._service]
+        for vhost in set(self._traces.running()) - {trace.vhost for trace in ours}:
             self._do(vhost, self._traces.drop)
-        for held in traces:
-            if held.holder == self._service:
-                if not held.wanted:
-                    self._do(held.vhost, self._traces.stop_here)
-                elif self._traces.alive(held.vhost) is None:
-                    self._do(held.vhost, self._traces.run_here)
-        able = {key: each for key, each in living.items() if ability(each).reaches} or living
+        for trace in ours:
+            if not trace.wanted:
+                self._do(trace.vhost, self._traces.stop_here)
+            elif self._traces.alive(trace.vhost) is None:
+                self._do(trace.vhost, self._traces.run_here)
+        able = {
+            key: service for key, service in living.items() if ability(service).reaches
+        } or living
         self._give_up(self._service in living and self._service not in able)
-        left = [each for each in traces if each.holder in living.keys() - able.keys()]
-        coming = {each.trace_id for each in traces if each in left or is_free(each, living)}
+        leaving = [trace for trace in traces if trace.holder in living.keys() - able.keys()]
+        coming = {trace.trace_id for trace in traces if trace in leaving or is_free(trace, living)}
         for trace_id in self._traces.ahead.keys() - coming:
             self._traces.forget(trace_id)
         if self._service in able and time.monotonic() >= self._blind_until:
             self._claim(traces, living, able)
-            for held, turns in in_turn(left, traces, able).items():
-                if turns[0] == self._service and held.wanted:
-                    self._do(held.vhost, self._traces.prepare, self._preparing)
+            for trace, turns in turns_of(leaving, traces, able).items():
+                if turns[0] == self._service and trace.wanted:
+                    self._do(trace.vhost, self._traces.prepare, self._preparing)
 
     def _give_up(self, others_can: bool) -> None:
-        """Give up what has waited for long for a broker that others reach."""
-        now = time.monotonic()
-        away = self._traces.out_of_reach()
-        self._away_since = {each: self._away_since.get(each, now) for each in away}
+        """Give up traces that have waited for long for a broker that others reach."""
+        moment = time.monotonic()
+        vhosts = self._traces.out_of_reach()
+        self._away_since = {vhost: self._away_since.get(vhost, moment) for vhost in vhosts}
         for vhost in self._stuck() if others_can else ():
             self._do(vhost, self._traces.give_up)
 
     def _stuck(self) -> list[str]:
         long_ago = time.monotonic() - self._hold_seconds
-        return [vhost for vhost, since in self._away_since.items() if since <= long_ago]
+        return [vhost for vhost, start in self._away_since.items() if start <= long_ago]
 
     def _claim(
         self,
@@ -205,15 +206,17 @@ class Claims:
         living: Mapping[str, Service],
         able: Mapping[str, Service],
     ) -> None:
-        now = time.monotonic()
-        free = [each for each in traces if is_free(each, living)]
-        kept = {each.trace_id: self._free_since.get(each.trace_id, now) for each in free}
-        self._free_since = kept
-        for held, turns in in_turn(free, traces, able).items():
-            if now - kept[held.trace_id] >= turns.index(self._service) * TURN_SECONDS:
-                if reading := self._preparing.get(held.vhost):  # for what is to be had at once
+        moment, free_since = time.monotonic(), self._free_since
+        free = [trace for trace in traces if is_free(trace, living)]
+        self._free_since = {
+            trace.trace_id: free_since.get(trace.trace_id, moment) for trace in free
+        }
+        for trace, turns in turns_of(free, traces, able).items():
+            waited = moment - self._free_since[trace.trace_id]
+            if waited >= turns.index(self._service) * TURN_SECONDS:
+                if reading := self._preparing.get(trace.vhost):  # it can be had at once
                     reading.cancel()
-                self._do(held.vhost, self._traces.run_here)
+                self._do(trace.vhost, self._traces.run_here)
 
     async def _ask_broker(self) -> None:
         while self._reach is not None:
@@ -230,7 +233,7 @@ class Claims:
         feed = self._traces.feed
         while True:
             await asyncio.sleep(FOLLOW_SECONDS if feed.is_awaited else LOOK_SECONDS)
-            if self._others:
+            if self._has_peers:
                 with contextlib.suppress(OutageError):
                     await self._traces.follow()
 
@@ -241,33 +244,32 @@ class Claims:
         busy: dict[str, asyncio.Task[None]] | None = None,
     ) -> None:
         """Do something with a trace, unless something is being done with it already."""
-        doing = self._busy if busy is None else busy
-        if vhost in doing:
+        tasks = self._busy if busy is None else busy
+        if vhost in tasks:
             return
-        task = doing[vhost] = asyncio.create_task(_done(vhost, work))
-        task.add_done_callback(lambda _: doing.pop(vhost, None))
+        task = tasks[vhost] = asyncio.create_task(_attempt(vhost, work))
+        task.add_done_callback(lambda _: tasks.pop(vhost, None))
 
 
-def is_free(held: LeasedTrace, living: Collection[str]) -> bool:
+def is_free(trace: LeasedTrace, living: Collection[str]) -> bool:
     """Tell whether a trace that runs nowhere should run, or has yet to be stopped in order."""
-    return held.holder not in living and (held.wanted or held.holder is not None)
+    return trace.holder not in living and (trace.wanted or trace.holder is not None)
 
 
-def in_turn(
+def turns_of(
     free: Sequence[LeasedTrace], traces: Sequence[LeasedTrace], living: Mapping[str, Service]
 ) -> dict[LeasedTrace, list[str]]:
     """For each free trace the living services, in the order in which they may take it."""
-    holding = {each: sum(held.holder == each for held in traces) for each in living}
-    waits = {each.id: (each.idle_since, each.id) for each in living.values()}
+    counts = {key: sum(trace.holder == key for trace in traces) for key in living}
+    waits = {service.id: (service.idle_since, service.id) for service in living.values()}
     turns = {}
-    for held in free:
-        turns[held] = sorted(living, key=lambda each: (holding[each], waits[each]))
-        first = turns[held][0]
-        holding[first] += 1
+    for trace in free:
+        turns[trace] = sorted(living, key=lambda key: (counts[key], waits[key]))
+        counts[turns[trace][0]] += 1
     return turns
 
 
-async def _done(vhost: str, work: Callable[[str], Awaitable[None]]) -> None:
+async def _attempt(vhost: str, work: Callable[[str], Awaitable[None]]) -> None:
     try:
         await work(vhost)
     except ItcError as error:  # the next look may find it otherwise

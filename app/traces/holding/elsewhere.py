@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How often to look whether another service has done what it was asked to.
+# How often to look whether another service has fulfilled a request.
 LOOK_SECONDS = 0.1
 
 
@@ -35,7 +35,7 @@ class _Account(Ability, frozen=True):
     traces: Mapping[int, Snapshot] = {}
 
 
-Said = TypeVar("Said", bound=Ability)
+Account = TypeVar("Account", bound=Ability)
 
 
 class Elsewhere:
@@ -45,8 +45,8 @@ class Elsewhere:
         self._store = store
         self.service = service  # this one
 
-    async def standing(self) -> Others:
-        return Others(self.service, await self._store.all())
+    async def standing(self) -> Peers:
+        return Peers(self.service, await self._store.all())
 
     async def check(self, trace: Trace) -> None:
         """Raise `ConflictError` if a trace runs in another service."""
@@ -57,51 +57,51 @@ class Elsewhere:
             )
 
     async def wait(self, vhost: str, seconds: float, done: Callable[[LeasedTrace], object]) -> bool:
-        """Wait until a trace is held as it should be; False if it is not, after some seconds."""
-        until = time.monotonic() + seconds
+        """Wait until ``done`` holds for a trace; False if it does not within ``seconds``."""
+        deadline = time.monotonic() + seconds
         while True:
-            for held in await self._store.held():
-                if held.vhost == vhost and done(held):
+            for trace in await self._store.held():
+                if trace.vhost == vhost and done(trace):
                     return True
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 return False
             await asyncio.sleep(LOOK_SECONDS)
 
 
-class Others:
+class Peers:
     """The services at one moment, as one of them sees the others."""
 
     def __init__(self, service: str, services: Sequence[Service]) -> None:
         self._service = service
-        self._known = {each.id: each for each in services}
+        self._services = {peer.id: peer for peer in services}
         self._snapshots: dict[str, Mapping[int, Snapshot]] = {}
 
     @property
     def are_there(self) -> bool:
-        return any(each.is_alive and each.id != self._service for each in self._known.values())
+        return any(peer.is_alive and peer.id != self._service for peer in self._services.values())
 
     def name_of(self, holder: str | None) -> str | None:
-        """The name of the service that holds a trace; None if nobody who lives does."""
-        found = self._known.get(holder or "")
-        return found.name if found is not None and found.is_alive else None
+        """The name of the service that holds a trace; None if no living one does."""
+        peer = self._services.get(holder or "")
+        return peer.name if peer is not None and peer.is_alive else None
 
     def snapshot(self, trace_id: int, wanted: bool, holder: str | None) -> Snapshot | None:
         """The status of a trace that does not run here; None if it rightly runs nowhere."""
         if holder == self._service or not self.are_there:
             return None
         if self.name_of(holder) is not None:
-            return self._of(holder or "").get(trace_id, Snapshot(Standing()))
+            return self._snapshots_of(holder or "").get(trace_id, Snapshot(Standing()))
         if wanted:
             return Snapshot(Standing(TraceState.waiting, "a service to run it"))
         return None
 
-    def _of(self, holder: str) -> Mapping[int, Snapshot]:
+    def _snapshots_of(self, holder: str) -> Mapping[int, Snapshot]:
         if holder not in self._snapshots:
-            self._snapshots[holder] = _decoded(self._known[holder], _Account).traces
+            self._snapshots[holder] = _decode(self._services[holder], _Account).traces
         return self._snapshots[holder]
 
 
-def encoded(
+def encode(
     snapshots: Mapping[int, Snapshot], reaches: bool = True, prepared: Collection[int] = ()
 ) -> bytes:
     """Snapshots of traces by their ids, and this service's ability, as the others read them."""
@@ -109,11 +109,11 @@ def encoded(
 
 
 def ability(service: Service) -> Ability:
-    """The ability of a service, as it said last."""
-    return _decoded(service, Ability)
+    """The ability of a service, as of its last renewal."""
+    return _decode(service, Ability)
 
 
-def _decoded(service: Service, account: type[Said]) -> Said:
+def _decode(service: Service, account: type[Account]) -> Account:
     try:
         return msgspec.json.decode(service.snapshots or b"{}", type=account)
     except msgspec.MsgspecError as error:  # of another version, while they are being replaced

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 15.0
-# How often to try to leave nothing of a stopped trace at a broker that was away.
+# How often to try to clean up after a stopped trace at a broker that was away.
 TIDY_SECONDS = 5.0
 # How long a run that may write nothing more has to end by itself.
 DROP_SECONDS = 1.0
@@ -45,7 +45,6 @@ class TracesHere:
         capture: Capture,
         feed: Feed,
     ) -> None:
-        """Have ``capture`` run traces; ``feed`` hears of their events."""
         self._store = store
         self._source = source
         self._elsewhere = elsewhere
@@ -54,7 +53,7 @@ class TracesHere:
         self.ahead: dict[int, RestorePoint] = {}  # of traces that others are to leave
         self.feed = feed
         self._running: dict[str, RunningTrace] = {}
-        self._changing: dict[str, asyncio.Lock] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
         self._tidying: dict[str, asyncio.Task[None]] = {}
 
     async def resume(self) -> None:
@@ -73,31 +72,31 @@ class TracesHere:
                     self._tidy_later(trace.vhost)
 
     async def follow(self) -> None:
-        """Hear of the newest event, whoever has stored it."""
+        """Tell the feed of the newest event, also of other services."""
         self.feed.advance(await self._store.events.last_id())
 
     async def shutdown(self, deadline: float) -> None:
         """End all runs within ``deadline`` seconds; their queues keep collecting."""
         await end(*self._tidying.values())
-        running = list(self._running.values())
-        await asyncio.gather(*(each.end(drain=False, deadline=deadline) for each in running))
+        runs = [*self._running.values()]
+        await asyncio.gather(*(run.end(drain=False, deadline=deadline) for run in runs))
 
     def snapshots(self) -> dict[int, Snapshot]:
         """The status of the traces that run here, by their ids."""
-        return {each.trace.id: each.snapshot() for each in self._running.values()}
+        return {run.trace.id: run.snapshot() for run in self._running.values()}
 
     async def check_store(self) -> None:
-        """Return where the store answers and takes what traces have for it; else `OutageError`.
+        """Raise `OutageError` unless the store answers and takes the traces' batches.
 
-        One whose disk is full answers, as long as nothing is written.
+        A store whose disk is full answers, as long as nothing is written.
         """
         await self._store.ping()
-        for standing in (each.standing for each in self.snapshots().values()):
-            if standing.away == "store":
-                raise OutageError(standing.waiting_for)
+        for snapshot in self.snapshots().values():
+            if snapshot.standing.away == "store":
+                raise OutageError(snapshot.standing.waiting_for)
 
     async def check_failed(self) -> None:
-        """Return where no trace has failed; else `OutageError`: what it would take goes by."""
+        """Raise `OutageError` if a trace has failed: messages pass it by."""
         for vhost, run in self._running.items():
             standing = run.snapshot().standing
             if standing.state is TraceState.failed:
@@ -109,13 +108,10 @@ class TracesHere:
         return [vhost for vhost, run in runs if run.snapshot().standing.away == "broker"]
 
     def prove(self, trace_id: int) -> None:
-        """Have a trace's snapshot soon say of this moment that all before it is stored.
-
-        A trace that does not run here is left alone.
-        """
-        for running in self._running.values():
-            if running.trace.id == trace_id:
-                running.prove()
+        """Have the snapshot's ``settled_at`` of a trace that runs here soon pass this moment."""
+        for run in self._running.values():
+            if run.trace.id == trace_id:
+                run.prove()
 
     def running(self) -> Collection[str]:
         """The virtual hosts whose traces run here, or have failed here."""
@@ -135,7 +131,7 @@ class TracesHere:
         present = self._running.get(vhost)
         return present if present is not None and present.is_alive else None
 
-    async def known(self, vhost: str) -> Trace:
+    async def find(self, vhost: str) -> Trace:
         """A trace as it is stored; raises `NotFoundError` if there never was one."""
         trace = await self._store.traces.find(vhost)
         if trace is None:
@@ -143,53 +139,53 @@ class TracesHere:
         return trace
 
     def lock(self, vhost: str) -> asyncio.Lock:
-        """The lock of whoever begins or ends a trace's run."""
-        return self._changing.setdefault(vhost, asyncio.Lock())
+        """The lock for beginning or ending a trace's run."""
+        return self._locks.setdefault(vhost, asyncio.Lock())
 
     async def begin(self, trace: Trace) -> None:
-        """Claim a trace, and run it by the rules that it has then."""
+        """Claim a trace, and run it by its rules as of then."""
         await self._claim(trace)
         if trace.holder not in (None, self._service):
             log.warning("the trace of %r is taken over from another service", trace.vhost)
             with contextlib.suppress(OutageError):  # the run finds its queue in use, and asks again
                 await self._source.cut_off(trace.vhost, {trace.holder})
-        self._run(await self.known(trace.vhost))
+        self._run(await self.find(trace.vhost))
 
     async def _claim(self, trace: Trace) -> None:
         if not await self._store.leases.claim(trace.id, self._service):
-            await self._elsewhere.check(await self.known(trace.vhost))
+            await self._elsewhere.check(await self.find(trace.vhost))
             raise ConflictError(f"another service runs the trace of {trace.vhost!r}: ask that one")
 
     def _run(self, trace: Trace) -> None:
         self._running[trace.vhost] = self._capture.run(trace, self.ahead.pop(trace.id, None))
 
     async def run_again(self, vhost: str) -> None:
-        """Run a trace by what is stored of it, whose run has ended for a change."""
-        self._run(await patiently(partial(self.known, vhost)))
+        """Run a trace again as it is stored, after its run has ended for a change."""
+        self._run(await patiently(partial(self.find, vhost)))
 
     async def run_here(self, vhost: str) -> None:
-        """Claim a trace that should run, and run it: anew if its run here is over.
+        """Claim a trace that should run, and run it: again if its run here is over.
 
-        So ends one whose lease was taken, by a statement of our own, too, that came through late.
+        A run also ends if a late statement of our own took its lease.
         """
         async with self.lock(vhost):
             if self.alive(vhost) is None:
-                await self.begin(await self.known(vhost))
+                await self.begin(await self.find(vhost))
 
     async def prepare(self, vhost: str) -> None:
-        """Read ahead what can be, of a trace whose service is about to leave it to this one."""
-        trace = await self.known(vhost)
+        """Read a trace ahead whose service is about to leave it to this one."""
+        trace = await self.find(vhost)
         if trace.id not in self.ahead:
             self.ahead[trace.id] = await self._capture.read(trace)
 
     def forget(self, trace_id: int) -> None:
-        """Let go of what was read ahead of a trace that stays where it is."""
+        """Drop the restore point of a trace that stays where it is."""
         del self.ahead[trace_id]
 
     async def stop_here(self, vhost: str) -> None:
-        """Stop a trace as another service was asked to."""
+        """Stop a trace for a request to another service."""
         async with self.lock(vhost):
-            trace = await self.known(vhost)
+            trace = await self.find(vhost)
             if vhost in self._tidying:
                 return
             if trace.holder == self._service and not trace.wanted:
@@ -198,7 +194,7 @@ class TracesHere:
     async def drop(self, vhost: str) -> None:
         """End the run of a trace that another service has taken."""
         async with self.lock(vhost):
-            trace = await self.known(vhost)
+            trace = await self.find(vhost)
             if trace.holder != self._service and (present := self._running.pop(vhost, None)):
                 log.warning("the trace of %r is another service's now", vhost)
                 await present.end(drain=False, deadline=DROP_SECONDS)
@@ -222,45 +218,45 @@ class TracesHere:
             await self._store.traces.set_wanted(trace.id, False)
             return
         present.drain()  # first, or its next check would switch tracing on again
-        is_off = await self._done(self._source.switch_off, vhost)
+        is_off = await self._attempt(self._source.switch_off, vhost)
         await self._store.traces.set_wanted(trace.id, False)
         del self._running[vhost]
-        since = time.time_ns() // 1000
+        stopped_at = time.time_ns() // 1000
         await present.end(drain=is_off, deadline=DRAIN_SECONDS)
         await self._store.gaps.open(
             trace.id,
             after_event_id=present.snapshot().last_event_id,
-            since=since,
+            since=stopped_at,
             reason="the trace was stopped",
             epoch=await self._store.leases.take(trace.id, self._service),
         )
-        if is_off and await self._done(self._source.delete_queue, vhost):
+        if is_off and await self._attempt(self._source.delete_queue, vhost):
             await self._store.leases.release(trace.id, self._service)
         else:
             self._tidy_later(vhost)
 
-    async def _done(self, work: Callable[[str], Awaitable[None]], vhost: str) -> bool:
-        """Ask the broker for this; False if it is away. Without the virtual host it is done."""
+    async def _attempt(self, work: Callable[[str], Awaitable[None]], vhost: str) -> bool:
+        """Do ``work`` at the broker; False if it is away. Without the virtual host it is done."""
         try:
             await work(vhost)
         except NotFoundError:
             return True
         except OutageError as outage:
-            if not await self._has(vhost):
+            if not await self._has_vhost(vhost):
                 return True
             log.warning("the trace of %r is stopped, but not yet at the broker: %s", vhost, outage)
             return False
         return True
 
-    async def _has(self, vhost: str) -> bool:
+    async def _has_vhost(self, vhost: str) -> bool:
         with contextlib.suppress(OutageError):
             return await self._source.has_vhost(vhost)
         return True
 
     def _tidy_later(self, vhost: str) -> None:
-        """Leave nothing of a stopped trace at the broker once that lets us; we hold it till then.
+        """Clean up after a stopped trace at the broker once it answers; we hold it until then.
 
-        So whoever starts next knows of it.
+        So the next service to start knows of it.
         """
         if vhost not in self._tidying:
             task = asyncio.create_task(self._tidy(vhost), name=f"what is left of {vhost}")
@@ -272,7 +268,7 @@ class TracesHere:
             await asyncio.sleep(TIDY_SECONDS)
             with contextlib.suppress(OutageError):
                 async with self.lock(vhost):
-                    trace = await self.known(vhost)
+                    trace = await self.find(vhost)
                     if trace.wanted or vhost in self._running or trace.holder != self._service:
                         return
                     await self._source.switch_off(vhost)
@@ -284,17 +280,17 @@ class TracesHere:
     async def paused(self, vhost: str) -> AsyncIterator[tuple[Trace, int]]:
         """A trace while it does not run, and the epoch under which it may be written to meanwhile.
 
-        Its queue keeps collecting. Then it goes on from what is stored, perhaps by other rules.
-        Raises `NotFoundError` if there never was such a trace, `OutageError` if it does not pause
-        in time, `ConflictError` if another service has it.
+        Its queue keeps collecting; then it goes on from the store, perhaps by other rules. Raises
+        `NotFoundError` if there never was such a trace, `OutageError` if it does not pause in time,
+        `ConflictError` if another service has it.
         """
         async with self.lock(vhost):
-            trace = await self.known(vhost)
+            trace = await self.find(vhost)
             present = self.present(vhost)
             if present is None or not present.is_alive:
                 await self._claim(trace)
                 try:
-                    yield await self._taken(vhost)
+                    yield await self._take(vhost)
                 finally:
                     if present is None:
                         with contextlib.suppress(OutageError):  # then we hold it, idly
@@ -304,12 +300,12 @@ class TracesHere:
             try:
                 if present.is_alive:
                     raise OutageError(f"the trace of {vhost!r} did not pause in time; ask again")
-                yield await self._taken(vhost)
+                yield await self._take(vhost)
             finally:
                 await self.run_again(vhost)
 
-    async def _taken(self, vhost: str) -> tuple[Trace, int]:
-        """A trace that we hold, by the rules that it has now, and its new epoch."""
-        trace = await self.known(vhost)
+    async def _take(self, vhost: str) -> tuple[Trace, int]:
+        """A trace that we hold, by its present rules, and its new epoch."""
+        trace = await self.find(vhost)
         epoch = await self._store.leases.take(trace.id, self._service)
-        return await self.known(vhost), epoch
+        return await self.find(vhost), epoch
