@@ -9,7 +9,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, TypeAlias
 
-from app.broker.firehose import MOST_CHANNELS, Said
+from app.broker.firehose import MOST_CHANNELS, TraceFields
 from model.texts import storable
 
 MAX_DEPTH = 64
@@ -162,7 +162,7 @@ def _place_of(wanted: int, header: bytes) -> int | None:
     return at
 
 
-def read_trace(header: bytes, is_publish: bool) -> Said:
+def read_trace(header: bytes, is_publish: bool) -> TraceFields:
     """What a trace message's headers say; raises `ValueError`."""
     table = decode_headers(header)
     properties = table.get("properties", {})

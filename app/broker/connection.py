@@ -225,8 +225,8 @@ class TraceConnection(VhostConnection):
         """The broker's version, as far as it is in numbers: (3, 10, 8)."""
         if self.transport is None:
             return ()
-        said = str(self.transport.connection.server_properties.get("version", ""))
-        return tuple(map(int, re.findall(r"\d+", said)[:3]))
+        version = str(self.transport.connection.server_properties.get("version", ""))
+        return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
     def divert(self, channel: int, take: Callable[[list[Arrival]], None]) -> None:
         """Pass the deliveries on a channel to ``take``, in order, instead of to the library."""

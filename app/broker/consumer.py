@@ -25,7 +25,7 @@ from app.broker import sentinel
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
 from app.broker.deliveries import Arrival
 from app.broker.diverted import DivertedStream, connected, passed_by, queue_there
-from app.broker.firehose import ASKED, TRACE_EXCHANGE, parse
+from app.broker.firehose import CHANNELS_TAG, TRACE_EXCHANGE, parse
 from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher
 from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, in_use, outage, outages
@@ -228,7 +228,7 @@ class TraceStream(DivertedStream):
     async def ask_channels(self) -> None:
         """Have the broker plugin, if there is one, say where all channels stand."""
         with self.asking():
-            await self._channel.basic_cancel(ASKED)
+            await self._channel.basic_cancel(CHANNELS_TAG)
 
     async def bind(self, excess: Sequence[str] = ()) -> None:
         """Bind the queue to the trace exchange as it is to be, and then remove other bindings.

@@ -26,7 +26,7 @@ KINDS = PUBLISH, DELIVER = "publish", "deliver"
 SETTLE = "settle"
 # The consumer tag, of no consumer, whose cancelling by us the plugin answers with where channels
 # stand. The broker takes it for a consumer that is gone.
-ASKED = "itc.channels"
+CHANNELS_TAG = "itc.channels"
 # No client can name itself so, unless it may impersonate others.
 BROKER_USER = "rmq-internal"
 
@@ -57,7 +57,7 @@ MOST_CHANNELS = 65_535
 
 # Node, connection, channel's number, user; exchange, routing keys, properties; the queues that a
 # publish was routed to, or whether a deliver is a redelivery.
-Said: TypeAlias = tuple[str, str, int, str, str, tuple[str, ...], dict[str, Any], Any]
+TraceFields: TypeAlias = tuple[str, str, int, str, str, tuple[str, ...], dict[str, Any], Any]
 
 MOST_REMEMBERED = 10_000
 
@@ -76,12 +76,12 @@ class NotATraceMessageError(ValueError):
 
 
 def parse(
-    routing_key: str, header: bytes, body: bytes, now: int, digest: bytes = b""
+    routing_key: str, header: bytes, body: bytes, recorded_at: int, digest: bytes = b""
 ) -> Record | Settlement | Unreadable:
     """Turn a trace message into a `Publish`, a `Deliver`, a `Settlement`, or an `Unreadable`.
 
-    ``header`` is the payload of its header frame; ``now`` in µs; ``digest`` the SHA-256 of a large
-    body, if it has been made.
+    ``header`` is the payload of its header frame; ``recorded_at`` in µs; ``digest`` the SHA-256 of
+    a large body, if it has been made.
     """
     kind, _, name = routing_key.partition(".")
     try:
@@ -96,7 +96,7 @@ def parse(
             headers=_headers_json(header),
             body=body[:QUARANTINED_BODY],
             body_bytes=len(body),
-            recorded_at=now,
+            recorded_at=recorded_at,
             channel=NOWHERE if place is None else _channel(*place),
             is_forged=_is_forged(kind, header),
         )

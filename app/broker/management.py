@@ -367,14 +367,14 @@ class ManagementApi:
         once: before 4.3.3 the broker loses all but one of concurrent changes.
         """
         path = _path("vhosts", vhost)
-        changed = []
+        switched = []
         for node, base_url in (await self.endpoints()).items():
             present = await self._get(path, dict[str, Any], base_url)
             if _tracing(present, base_url) == on:
                 continue
             await self._request("PUT", path, base_url, json=_vhost_with_tracing(present, on))
-            changed.append(node)
-        return changed
+            switched.append(node)
+        return switched
 
     async def endpoints(self) -> dict[str, str]:
         """The addresses of running nodes' management APIs, by which each switches its tracing.

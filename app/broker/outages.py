@@ -207,7 +207,7 @@ def _sentence(error: BaseException | None, place: BrokerAddress) -> str:
     for kind, sentence in _KINDS:
         if isinstance(origin, kind):
             return _filled(sentence, place)
-    return _filled(_UNREACHED, place) + _named(origin)
+    return _filled(_UNREACHED, place) + _system_words(origin)
 
 
 def _reply_text(error: BaseException) -> str:
@@ -223,7 +223,7 @@ def _origin(error: BaseException) -> BaseException:
     return cause if isinstance(cause, OSError | EOFError) else error
 
 
-def _named(error: BaseException) -> str:
+def _system_words(error: BaseException) -> str:
     """The system's words; for a name with several addresses it has none."""
     if isinstance(error, OSError):
         return error.strerror or "it has several addresses, and none of them answers"

@@ -34,7 +34,7 @@ class About(NamedTuple):
 
 
 # Of those that cannot be read, and of those that nobody can be shown, which have no key.
-_COUNTED = frozenset({"publish", "deliver", ""})
+_COUNTED_KINDS = frozenset({"publish", "deliver", ""})
 
 OTHERS, UNCOUNTED = About(is_own=False, is_counted=True), About(is_own=False, is_counted=False)
 OWN, OWN_UNCOUNTED = About(is_own=True, is_counted=True), About(is_own=True, is_counted=False)
@@ -71,7 +71,7 @@ class Own:
             if token is not None:
                 return About(True, False, sentinel=token)
             has_number = message.channel.number or message.channel == NOWHERE
-            is_traced = message.kind in _COUNTED and not message.is_forged
+            is_traced = message.kind in _COUNTED_KINDS and not message.is_forged
             return OTHERS if has_number and is_traced else UNCOUNTED
         channel, queue = message.channel, message.queue
         if channel.number and (

@@ -46,10 +46,10 @@ def is_about(message: Record, queue: str, user: str) -> bool:
 
 async def hold(channel: AbstractChannel, queue: str, token: str) -> bool:
     """Take the sentinel out of the head of the queue, and do not acknowledge it; False if gone."""
-    there = await channel.get_queue(queue, ensure=False)
+    source = await channel.get_queue(queue, ensure=False)
     deadline = time.monotonic() + RETURN_SECONDS
     while True:
-        message = await there.get(fail=False)
+        message = await source.get(fail=False)
         if message is not None:
             if message.body == WORD + token.encode():
                 return True

@@ -101,10 +101,12 @@ class TraceSource:
             await self._give_up(vhost, prefetch)
         async with (
             self._name_outages(vhost),
-            self._firehose.open_idle(vhost, reading, PassingStream, guarded=False) as passed,
+            self._firehose.open_idle(
+                vhost, reading, PassingStream, guarded=False
+            ) as passing_stream,
         ):
-            passed.begin(sentinel, partial(self._head, vhost))
-            yield passed
+            passing_stream.begin(sentinel, partial(self._head, vhost))
+            yield passing_stream
 
     async def check_firehose(self) -> None:
         """Raise `BadRequestError` for a broker that has no firehose."""
@@ -134,14 +136,14 @@ class TraceSource:
         """The queues and exchanges that trace messages go to, ours and others'."""
         return {binding.destination for binding in await self._management.bindings(vhost)}
 
-    async def unknown(self, vhost: str, taken: Selection) -> list[str]:
+    async def unknown(self, vhost: str, selection: Selection) -> list[str]:
         """Patterns of a selection that cover no exchange or queue now, in words.
 
         Raises `OutageError`.
         """
         return [
-            *await self._unknown(vhost, "exchanges", taken.exchanges),
-            *await self._unknown(vhost, "queues", taken.queues),
+            *await self._unknown(vhost, "exchanges", selection.exchanges),
+            *await self._unknown(vhost, "queues", selection.queues),
         ]
 
     async def _unknown(
@@ -163,7 +165,7 @@ class TraceSource:
             raise _no_vhost(vhost) from error
         return [f"{kind.removesuffix('s')} {pattern!r}" for pattern in uncovered]
 
-    async def look(self, vhost: str, taken: Selection = ALL) -> QueueState:
+    async def look(self, vhost: str, selection: Selection = ALL) -> QueueState:
         """Look at the trace queue: whether it is as we declared it, bound, and how full."""
         queue = await self.queue(vhost, self._firehose.queue)
         if queue is None:  # a lost stream is the consumer's to report
@@ -172,7 +174,7 @@ class TraceSource:
         queue_state = state(
             queue,
             self._firehose.bounds,
-            wanted=self._keys(taken),
+            wanted=self._keys(selection),
             bound=[key for key in bound_now if not bookmarks([key])],
         )
         if self._guard and queue_state.harm and queue.policy != self._firehose.queue:
@@ -221,11 +223,16 @@ class TraceSource:
         return sum(_sum(queue.message_stats or {}, HANDED_OVER) for queue in infos)
 
     async def _reading(
-        self, vhost: str, prefetch: int, sentinel: str | None, taken: Selection, before: Selection
+        self,
+        vhost: str,
+        prefetch: int,
+        sentinel: str | None,
+        selection: Selection,
+        former: Selection,
     ) -> Reading:
         nodes = await self._management.nodes()
         queue = await self.queue(vhost, self._firehose.queue)
-        binding_keys, present = self._keys(taken), frozenset[str]()
+        binding_keys, present = self._keys(selection), frozenset[str]()
         present_bookmarks: list[Bookmark] = []
         if queue is None:
             quorum, was_bound = sum(node.running for node in nodes) > 1, True
@@ -241,7 +248,7 @@ class TraceSource:
             present_bookmarks = bookmarks(present)
             present -= {bookmark.key for bookmark in present_bookmarks}
             # A crash may have come between the new bindings and the removal of the old.
-            was_bound = present.issuperset(binding_keys) or present.issuperset(self._keys(before))
+            was_bound = present.issuperset(binding_keys) or present.issuperset(self._keys(former))
         return Reading(
             prefetch,
             quorum,
@@ -313,8 +320,8 @@ class TraceSource:
         bindings = await self._management.bindings(vhost)
         return bound(bindings, self._firehose.queue)
 
-    def _keys(self, taken: Selection) -> tuple[str, ...]:
-        return keys(self._firehose.queue, taken)
+    def _keys(self, selection: Selection) -> tuple[str, ...]:
+        return keys(self._firehose.queue, selection)
 
     async def cut_off(self, vhost: str, services: Collection[str]) -> None:
         """Close the connections of these services that consume the trace queue.

@@ -40,7 +40,7 @@ LOOK_SECONDS = 0.5
 CANCEL_SECONDS = 15.0
 UNFINISHED = tuple(state for state in JobState if state not in ENDED)
 FAULT = "the job broke off by a fault of the service; its log has the details"
-STOPPED = "interrupted: the service was stopped while the job was unfinished"
+STOP_ERROR = "interrupted: the service was stopped while the job was unfinished"
 
 
 class _Live:
@@ -114,7 +114,7 @@ class JobManager:
         self._stopping = True
         for live in [*self._queue]:
             self._queue.remove(live.request.owner, live)
-            await self._end(live, JobState.failed, error=STOPPED)
+            await self._end(live, JobState.failed, error=STOP_ERROR)
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -275,7 +275,7 @@ class JobManager:
         except asyncio.CancelledError:
             live.task.cancel()
             await asyncio.wait([live.task])
-            await self._end(live, JobState.failed, error=STOPPED)
+            await self._end(live, JobState.failed, error=STOP_ERROR)
             raise
         if live.task.cancelled():
             await self._end(live, JobState.cancelled)
@@ -338,7 +338,7 @@ class JobManager:
                     log.warning("the end of job %d could not be stored: %s", job.id, outage)
                     break
                 await asyncio.sleep(seconds)
-            except (ConflictError, NotFoundError) as elsewhere:
-                log.warning("job %d ended elsewhere: %s", job.id, elsewhere)
+            except (ConflictError, NotFoundError) as conflict:
+                log.warning("job %d ended elsewhere: %s", job.id, conflict)
                 break
         return msgspec.structs.replace(job, state=state, result=result, error=error)

@@ -106,9 +106,9 @@ class SparkProcess:
         async with self._using:
             if self.pid is None:
                 report(STARTING)
-            began = time.monotonic()
+            begin = time.monotonic()
             await self._ensure_started()
-            start = time.monotonic() - began
+            start = time.monotonic() - begin
             await self._send({"do": "run", "id": job_id, "kind": kind, "request": work})
             try:
                 return _with_start(await self._until_done(job_id, report), start)
@@ -207,10 +207,11 @@ class SparkProcess:
         """Clean up after a process that ended by itself; returns the error for it."""
         child = self._running
         await self._give_up()
-        how = f"signal {-code}" if (code := child.exit_code or 0) < 0 else f"exit code {code}"
+        code = child.exit_code or 0
+        status = f"signal {-code}" if code < 0 else f"exit code {code}"
         return OutageError(
-            f"Spark's process died ({how}), so nothing was written; the next job starts a new one."
-            " If it happens again, look into the service's log or raise ITC_SPARK_MEMORY."
+            f"Spark's process died ({status}), so nothing was written; the next job starts a new "
+            "one. If it happens again, look into the service's log or raise ITC_SPARK_MEMORY."
         )
 
     async def _give_up(self) -> None:

@@ -77,11 +77,11 @@ class Reports(Documents):
         """
         times = times_of((since, until), "a report")
         period: Json = {"report": kind.value, "vhost": vhost, **times}
-        shown = {**period, **asked}
-        report_id = hashlib.sha256(msgspec.json.encode(shown)).hexdigest()[:16]
+        fields = {**period, **asked}
+        report_id = hashlib.sha256(msgspec.json.encode(fields)).hexdigest()[:16]
         output = str(self.path(vhost, f"{report_id}.json"))
         work = {**period, "asked": asked, "id": report_id, "output": output}
-        return JobRequest("report", vhost, owner, shown, work)
+        return JobRequest("report", vhost, owner, fields, work)
 
     def get(self, report_id: str) -> Json:
         for report in self.read(self.newest_first(f"{report_id}.json")):

@@ -72,33 +72,35 @@ class WatchedTrace:
     @property
     def next_due(self) -> int | None:
         """The time at which the next of its events is to be judged (µs); None if none waits."""
-        times = [each.line.next_due for each in self._watched.values()]
-        return min((at for at in times if at is not None), default=None)
+        times = [assertion.line.next_due for assertion in self._watched.values()]
+        return min((time for time in times if time is not None), default=None)
 
-    def take_up(self, held: Sequence[HeldAssertion]) -> None:
+    def take_up(self, assertions: Sequence[HeldAssertion]) -> None:
         """Watch these assertions and no others; those that are known go on where they are."""
-        known = self._watched
+        watched = self._watched
         self._watched = {}
-        for each in held:
-            present = known.get(each.name)
+        for assertion in assertions:
+            present = watched.get(assertion.name)
             if present is None or (present.text, present.line.judged_id) != (
-                each.text,
-                each.judged_id,
+                assertion.text,
+                assertion.judged_id,
             ):
-                present = self._begin(each)
+                present = self._begin(assertion)
             if present is not None:
-                self._watched[each.name] = present
+                self._watched[assertion.name] = present
 
-    def _begin(self, held: HeldAssertion) -> WatchedAssertion | None:
+    def _begin(self, assertion: HeldAssertion) -> WatchedAssertion | None:
         try:
-            if (subject := subject_of(held.text)) is None:
+            if (subject := subject_of(assertion.text)) is None:
                 return None
-            line = Line(subject.picks, subject.within, held.judged_id)
-            return WatchedAssertion(held.name, held.text, subject, line)
+            line = Line(subject.picks, subject.within, assertion.judged_id)
+            return WatchedAssertion(assertion.name, assertion.text, subject, line)
         except ValueError as error:  # of another version
-            if held.text not in self._unread:
-                self._unread.add(held.text)
-                log.warning("the assertion %r cannot be read, and is not watched: %s", held, error)
+            if assertion.text not in self._unread:
+                self._unread.add(assertion.text)
+                log.warning(
+                    "the assertion %r cannot be read, and is not watched: %s", assertion, error
+                )
             return None
 
     async def look(self, settled: SettledPoint) -> tuple[int, bool]:

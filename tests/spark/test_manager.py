@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from app.errors import ConflictError, NotFoundError, OutageError, TooManyRequestsError
-from app.jobs.manager import FAULT, STOPPED, JobManager
+from app.jobs.manager import FAULT, STOP_ERROR, JobManager
 from app.stored.jobs import TRANSITIONS, Job, JobRequest, JobState, Json, Report
 from model.jobs import Progress
 
@@ -358,7 +358,7 @@ async def test_a_stop_fails_what_has_not_ended() -> None:
     await it.manager.stop()
     for job in (running, waiting):
         ended = it.store.records[job.id]
-        assert (ended.state, ended.error) == (JobState.failed, STOPPED)
+        assert (ended.state, ended.error) == (JobState.failed, STOP_ERROR)
     assert it.runner.stops.is_set()
     with pytest.raises(OutageError):
         await it.submit("c")

@@ -88,7 +88,7 @@ class World:
     def measure(self) -> None:
         """Have the queue asked how much it holds, as the run does every second."""
         if self.is_asked:
-            self.acquaintance.measured(self.now, self.ready)
+            self.acquaintance.note_measure(self.now, self.ready)
 
     @property
     def assumed(self) -> list[int]:
@@ -274,7 +274,7 @@ async def test_what_was_sent_meanwhile_counts_as_queued() -> None:
     world.is_asked = False
     assert await world.act(A_PORT) == [1]
     world.buffered = 2  # of three that waited, two were sent before the broker answered
-    world.acquaintance.measured(world.now, 1)
+    world.acquaintance.note_measure(world.now, 1)
     for _ in range(3):
         assert await world.act(A_PORT) == [1]
 

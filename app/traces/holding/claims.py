@@ -166,27 +166,29 @@ class Claims:
         services, traces = await self._store.all(), await self._store.held()
         living = {service.id: service for service in services if service.is_alive}
         self._has_peers = len(living) > 1
-        ours = [trace for trace in traces if trace.holder == self._service]
-        for vhost in set(self._traces.running()) - {trace.vhost for trace in ours}:
-            self._do(vhost, self._traces.drop)
-        for trace in ours:
+        local = [trace for trace in traces if trace.holder == self._service]
+        for vhost in set(self._traces.running()) - {trace.vhost for trace in local}:
+            self._start_work(vhost, self._traces.drop)
+        for trace in local:
             if not trace.wanted:
-                self._do(trace.vhost, self._traces.stop_here)
+                self._start_work(trace.vhost, self._traces.stop_here)
             elif self._traces.alive(trace.vhost) is None:
-                self._do(trace.vhost, self._traces.run_here)
+                self._start_work(trace.vhost, self._traces.run_here)
         able = {
             key: service for key, service in living.items() if ability(service).reaches
         } or living
         self._give_up(self._service in living and self._service not in able)
         leaving = [trace for trace in traces if trace.holder in living.keys() - able.keys()]
-        coming = {trace.trace_id for trace in traces if trace in leaving or is_free(trace, living)}
-        for trace_id in self._traces.ahead.keys() - coming:
+        incoming = {
+            trace.trace_id for trace in traces if trace in leaving or is_free(trace, living)
+        }
+        for trace_id in self._traces.ahead.keys() - incoming:
             self._traces.forget(trace_id)
         if self._service in able and time.monotonic() >= self._blind_until:
             self._claim(traces, living, able)
             for trace, turns in turns_of(leaving, traces, able).items():
                 if turns[0] == self._service and trace.wanted:
-                    self._do(trace.vhost, self._traces.prepare, self._preparing)
+                    self._start_work(trace.vhost, self._traces.prepare, self._preparing)
 
     def _give_up(self, others_can: bool) -> None:
         """Give up traces that have waited for long for a broker that others reach."""
@@ -194,7 +196,7 @@ class Claims:
         vhosts = self._traces.out_of_reach()
         self._away_since = {vhost: self._away_since.get(vhost, moment) for vhost in vhosts}
         for vhost in self._stuck() if others_can else ():
-            self._do(vhost, self._traces.give_up)
+            self._start_work(vhost, self._traces.give_up)
 
     def _stuck(self) -> list[str]:
         long_ago = time.monotonic() - self._hold_seconds
@@ -212,11 +214,11 @@ class Claims:
             trace.trace_id: free_since.get(trace.trace_id, moment) for trace in free
         }
         for trace, turns in turns_of(free, traces, able).items():
-            waited = moment - self._free_since[trace.trace_id]
-            if waited >= turns.index(self._service) * TURN_SECONDS:
+            wait = moment - self._free_since[trace.trace_id]
+            if wait >= turns.index(self._service) * TURN_SECONDS:
                 if reading := self._preparing.get(trace.vhost):  # it can be had at once
                     reading.cancel()
-                self._do(trace.vhost, self._traces.run_here)
+                self._start_work(trace.vhost, self._traces.run_here)
 
     async def _ask_broker(self) -> None:
         while self._reach is not None:
@@ -237,7 +239,7 @@ class Claims:
                 with contextlib.suppress(OutageError):
                     await self._traces.follow()
 
-    def _do(
+    def _start_work(
         self,
         vhost: str,
         work: Callable[[str], Awaitable[None]],

@@ -50,18 +50,20 @@ class Elsewhere:
 
     async def check(self, trace: Trace) -> None:
         """Raise `ConflictError` if a trace runs in another service."""
-        others = await self.standing()
-        if trace.holder != self.service and (name := others.name_of(trace.holder)):
+        peers = await self.standing()
+        if trace.holder != self.service and (name := peers.name_of(trace.holder)):
             raise ConflictError(
                 f"the trace of {trace.vhost!r} runs in the service {name}: ask that one"
             )
 
-    async def wait(self, vhost: str, seconds: float, done: Callable[[LeasedTrace], object]) -> bool:
-        """Wait until ``done`` holds for a trace; False if it does not within ``seconds``."""
+    async def wait(
+        self, vhost: str, seconds: float, is_done: Callable[[LeasedTrace], object]
+    ) -> bool:
+        """Wait until ``is_done`` holds for a trace; False if it does not within ``seconds``."""
         deadline = time.monotonic() + seconds
         while True:
             for trace in await self._store.held():
-                if trace.vhost == vhost and done(trace):
+                if trace.vhost == vhost and is_done(trace):
                     return True
             if time.monotonic() > deadline:
                 return False

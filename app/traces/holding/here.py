@@ -121,10 +121,10 @@ class TracesHere:
         """A trace's run, also one that is over."""
         return self._running.get(vhost)
 
-    def waiting_in(self, vhost: str, queue: str, before: int) -> int | None:
+    def waiting_in(self, vhost: str, queue: str, moment: int) -> int | None:
         """As `RunningTrace.waiting_in`; None of a trace that does not run here."""
         present = self.alive(vhost)
-        return None if present is None else present.waiting_in(queue, before)
+        return None if present is None else present.waiting_in(queue, moment)
 
     def alive(self, vhost: str) -> RunningTrace | None:
         """A trace's run, None if it does not run."""

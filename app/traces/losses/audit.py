@@ -266,15 +266,17 @@ class Audit:
         """
         state, difference = self.state, self.state.difference
         lowest = look.count.low - look.tally - Tally(look.queued, look.queued)
-        bound = lowest.minimum(self._lowest) if self._lowest else None
+        lower_bound = lowest.minimum(self._lowest) if self._lowest else None
         self._lowest = lowest
         if state.even_at is None and earlier is not None:
             highest = self.compares.select(look.count.high - earlier)
             difference = difference.minimum(highest) if difference else highest
         shortage = Tally()
-        if state.difference is not None and bound is not None:
+        if state.difference is not None and lower_bound is not None:
             # An older suspicion is no news, but stays until the next rest.
-            shortage = (self.compares.select(bound) - state.difference - state.suspected).positive
+            shortage = (
+                self.compares.select(lower_bound) - state.difference - state.suspected
+            ).positive
         suspected = state.suspected + shortage
         self.state = msgspec.structs.replace(state, difference=difference, suspected=suspected)
         return AuditChange(verdict_on(state, shortage, at_rest=False), suspected=shortage)

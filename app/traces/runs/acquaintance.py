@@ -92,14 +92,14 @@ class Acquaintance:
             self._end()
         await self._introduce(messages)
 
-    def measured(self, at: int, ready: int) -> None:
+    def note_measure(self, moment: int, ready: int) -> None:
         """Note how many messages the queue held for us when it was asked at a time (µs).
 
         What was sent to us meanwhile is no longer ready, but in the buffer or taken: also while the
         store is asked who is behind it, which may take longer than the queue's answer.
         """
         if self._measure is None:
-            self._measure = _Measure(at, self._received + self._stream.buffered + ready)
+            self._measure = _Measure(moment, self._received + self._stream.buffered + ready)
 
     def _moment(self) -> int:
         return int(self._clock() * 1_000_000)

@@ -97,12 +97,12 @@ class RunningTrace:
             return Snapshot(standing, last_event_id=self.trace.last_event_id)
         return self._stage.snapshot(standing)
 
-    def waiting_in(self, queue: str, before: int) -> int | None:
+    def waiting_in(self, queue: str, moment: int) -> int | None:
         """The number of copies in a queue published before a time (µs); None until restored."""
         if self._stage is None:
             return None
         copies, _ = self._stage.tracker.waiting()
-        return sum(copy.queue == queue and copy.recorded_at < before for copy in copies)
+        return sum(copy.queue == queue and copy.recorded_at < moment for copy in copies)
 
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""

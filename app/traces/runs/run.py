@@ -85,7 +85,7 @@ class Run:
             stream,
             recorded_at=recorder.restored.recorded_at,
         )
-        self._monitor = Monitor(pipeline, recorder, stream, ending, self._acquaintance.measured)
+        self._monitor = Monitor(pipeline, recorder, stream, ending, self._acquaintance.note_measure)
         self._auditor = Auditor(pipeline, recorder, stream)
         self._queues = QueueWatch(pipeline, recorder, ending)
         self._next_retention = time.monotonic()
