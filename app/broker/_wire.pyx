@@ -38,7 +38,7 @@ cdef enum:
     MOST_VALUES = 9_000  # of a table; each of its fields counts for three, and takes up to 0.8 µs
     MOST_NAMES = 65_536  # of queues that a message goes to, and of keys
     # What is odd in texts takes up to six times its room in JSON. In a field of more than
-    COUNTED = 16_384  # bytes it is counted: of a table may be
+    MOST_COUNTED = 16_384  # bytes it is counted: of a table may be
     MOST_ODD = 4_096  # and a text with more is bytes; of names and keys
     MOST_ODD_NAMES = 65_536
     ODD_OF_NAME = 6  # in a header's name count for one more value
@@ -60,7 +60,7 @@ cdef enum:
     FRAME_END = 0xCE
     BODY_SIZE_AT = 4  # in a header's payload, after class and weight
     MOST_BODY = 1 << 30  # bytes; RabbitMQ takes half of that at most
-    REMEMBERED = 4096  # names, of up to
+    RECENT_NAMES = 4096  # names, of up to
     SHORT = 64  # bytes
 
 
@@ -103,10 +103,10 @@ cdef inline bytes bytes_of(Bytes *part):
 cdef inline str text_of(Bytes *part):
     """The text of bytes; what is not UTF-8 is kept as escapes (``\\xhh``)."""
     cdef str text = part.at[:part.end - part.at].decode("utf-8", "surrogateescape")
-    cdef Py_UCS4 each
+    cdef Py_UCS4 letter
     if PyUnicode_KIND(text) > 1:
-        for each in text:
-            if 0xDC80 <= each <= 0xDCFF:  # of valid UTF-8 there is none
+        for letter in text:
+            if 0xDC80 <= letter <= 0xDCFF:  # of valid UTF-8 there is none
                 return escaped(text)
     return text
 
@@ -125,18 +125,18 @@ cdef Py_ssize_t odd_in(Bytes *part, str text) noexcept:
 
 
 cdef str escaped(str text):
-    cdef Py_UCS4 each
+    cdef Py_UCS4 letter
     cdef Py_ssize_t size = 0
     cdef Py_UCS4 *spelt = <Py_UCS4 *>PyMem_Malloc(4 * len(text) * sizeof(Py_UCS4))
     if spelt == NULL:
         raise MemoryError
-    for each in text:
-        if 0xDC80 <= each <= 0xDCFF:
+    for letter in text:
+        if 0xDC80 <= letter <= 0xDCFF:
             spelt[size], spelt[size + 1] = c"\\", c"x"
-            spelt[size + 2], spelt[size + 3] = HEX[<int>each >> 4 & 15], HEX[<int>each & 15]
+            spelt[size + 2], spelt[size + 3] = HEX[<int>letter >> 4 & 15], HEX[<int>letter & 15]
             size += 4
         else:
-            spelt[size] = each
+            spelt[size] = letter
             size += 1
     try:
         return PyUnicode_FromKindAndData(4, spelt, size)
@@ -144,9 +144,9 @@ cdef str escaped(str text):
         PyMem_Free(spelt)
 
 
-# Names that came last, each at the place that its bytes say: those of headers and connections come
-# again with every message, and what is one object is hashed once.
-cdef list remembered = [None] * REMEMBERED
+# The latest names, each at an index hashed from its bytes: names of headers and connections come
+# again with every message, and one object is hashed once.
+cdef list recent_names = [None] * RECENT_NAMES
 
 
 cdef str name_of(Bytes *part):
@@ -156,12 +156,12 @@ cdef str name_of(Bytes *part):
         return text_of(part)
     for i in range(size):
         mixed = (mixed ^ part.at[i]) * 16777619
-    mixed = (mixed >> 16 ^ mixed) % REMEMBERED
-    name = <str>remembered[mixed]
+    mixed = (mixed >> 16 ^ mixed) % RECENT_NAMES
+    name = <str>recent_names[mixed]
     if name is None or len(name) != size or memcmp(PyUnicode_1BYTE_DATA(name), part.at, size) != 0:
         name = text_of(part)
         if PyUnicode_IS_ASCII(name):
-            remembered[mixed] = name
+            recent_names[mixed] = name
     return name
 
 
@@ -241,7 +241,7 @@ cdef int take_nested(Bytes *data, int depth, Left *left, Bytes *part) except -1:
         raise ValueError(f"nested deeper than {DEEPEST}")
     take_counted(data, 4, part)
     if depth == 1:  # the field alone decides: around it a publish and its deliveries differ
-        left.is_large = part.end - part.at > COUNTED
+        left.is_large = part.end - part.at > MOST_COUNTED
     return 0
 
 
@@ -333,8 +333,8 @@ cdef int field_of(Bytes *name, tuple names) except -1:
     """The field of a name; `FIELDS` if it has none."""
     cdef int field
     for field in range(FIELDS):
-        its = <bytes>names[field]
-        if len(its) == name.end - name.at and memcmp(<char *>its, name.at, len(its)) == 0:
+        key = <bytes>names[field]
+        if len(key) == name.end - name.at and memcmp(<char *>key, name.at, len(key)) == 0:
             return field
     return FIELDS
 
@@ -346,14 +346,14 @@ cdef as_text(value):
     return value if PyUnicode_FindChar(value, 0, 0, len(<str>value), 1) < 0 else storable(value)
 
 
-cdef as_number(value, int most):
-    """A number that is not negative, nor greater than the most; None if it is none at all."""
+cdef as_number(value, int limit):
+    """A number from 0 to the limit; None if it is none at all."""
     cdef int overflow = 0
     cdef long long whole
     if type(value) is not int:  # a flag is an int to Python, and no number to whoever reads it back
         return None
     whole = PyLong_AsLongLongAndOverflow(value, &overflow)  # -1 where it is too large
-    if not 0 <= whole <= most:
+    if not 0 <= whole <= limit:
         raise ValueError(f"is {value}: no such number in AMQP")
     return value
 
@@ -367,16 +367,16 @@ cdef as_name(value):
 cdef as_texts(value, bint are_names):
     """A list of texts, as a tuple; None if it is no list.
 
-    Of names each once, as it is stored: two that differ may map to one.
+    Of names text once, as it is stored: two that differ may map to one.
     """
     if type(value) is not list:
         return None
-    for each in <list>value:
-        if type(each) is not str:
+    for text in <list>value:
+        if type(text) is not str:
             raise ValueError("holds what is no text")
     if are_names:
-        return tuple(dict.fromkeys([as_name(each) for each in <list>value]))
-    return tuple([as_text(each) for each in <list>value])
+        return tuple(dict.fromkeys([as_name(text) for text in <list>value]))
+    return tuple([as_text(text) for text in <list>value])
 
 
 cdef as_field(int field, bint is_publish, value):
