@@ -14,7 +14,7 @@ from alembic import context
 from sqlalchemy import Connection
 
 from app.store.database.engine import dialect_of
-from app.store.database.migrate import connected
+from app.store.database.migrate import locked_connection
 from app.store.database.searched import is_of_metadata
 from app.store.database.tables import metadata
 
@@ -34,7 +34,7 @@ def _migrate(connection: Connection) -> None:
 
 
 async def _connect_and_migrate() -> None:
-    async with connected(_database_url()) as connection:
+    async with locked_connection(_database_url()) as connection:
         await connection.run_sync(_migrate)
 
 

@@ -41,7 +41,7 @@ PARAMETERS = Question(":trace", ":first", ":last")
 """For a statement that is told with its parameters what it is about, and is parsed only once."""
 
 
-def spanned_sql(question: Question) -> str:
+def gaps_sql(question: Question) -> str:
     """`Gap.spanned_by` as a condition on the table ``gaps``."""
     return (
         f"gaps.after_event_id < {question.last}"

@@ -116,7 +116,7 @@ def _how_sure(proposal: RuleProposal) -> str:
 async def find_proposals(trace_id: int, parts: Parts) -> tuple[TraceCoverage, list[RuleProposal]]:
     """What was found for a trace, and what of it is not adopted."""
     [coverage] = await parts.store.proposals.coverage([trace_id])
-    rules = await parts.store.link_rules.own(trace_id)
+    rules = await parts.store.link_rules.list_own(trace_id)
     return coverage, coverage.waiting([*rules, *(common.rule for common in parts.link_rules)])
 
 

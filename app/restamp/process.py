@@ -50,7 +50,7 @@ async def _restamp(order: RestampOrder, settings: Settings, paused: asyncio.Futu
         store = await open_store(stack, settings)
         links = None
         if order.link_rules is not None:
-            links = merged(pipeline.rules_of_all, await store.link_rules.own(order.trace_id))
+            links = merged(pipeline.rules_of_all, await store.link_rules.list_own(order.trace_id))
         rules = ParticipantRules(order.participant, order.quiet, links)
         replay = Replay(store.restamps, order.trace_id, rules, _tell, pipeline)
         await replay.catch_up()

@@ -13,9 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import ConflictError, NotFoundError
 from app.store.capture.services import lives
 from app.store.database import tables
-from app.store.database.chunks import given, keep_newest
+from app.store.database.chunks import filters, keep_newest
 from app.store.database.engine import Database
-from app.store.database.subject import Subject, reading, reads, writes
+from app.store.database.subject import Subject, read_method, reads, writes
 from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json
 from model.jobs import Progress
 
@@ -63,7 +63,7 @@ class Jobs(Subject):
         result = await connection.execute(insert(tables.jobs).values(row).returning(*_COLUMNS))
         return _job(result.one())
 
-    get = reading(_get)
+    get = read_method(_get)
 
     @reads
     async def list(
@@ -76,7 +76,7 @@ class Jobs(Subject):
     ) -> list[Job]:
         """The newest jobs, newest first, of some virtual hosts and states, or of all (None)."""
         query = select(*_COLUMNS).where(
-            *given((_jobs.vhost.in_, vhosts), (_jobs.state.in_, states))
+            *filters((_jobs.vhost.in_, vhosts), (_jobs.state.in_, states))
         )
         rows = await connection.execute(query.order_by(_jobs.id.desc()).limit(limit))
         return [_job(row) for row in rows]

@@ -277,7 +277,7 @@ class TraceRegistry:
         partly = [] if trace.taken.is_all else [trace.taken.sentence]
         if trace.bodies:
             return partly
-        own_rules = await self._store.link_rules.own(trace.id)
+        own_rules = await self._store.link_rules.list_own(trace.id)
         rules = [link_rule.rule for link_rule in merged(self._settings.rules_of_all, own_rules)]
         unread = [rule.name for rule in rules if rule.looks_into_bodies]
         names = f", so these rules of links find nothing there: {', '.join(unread)}"

@@ -39,13 +39,13 @@ from statements import (
     assumed_sql,
     clients_sql,
     doubtful_sql,
+    gaps_sql,
     late_links_sql,
     late_sql,
     marks_sql,
     missed_sql,
     missing_sql,
     quiet_sql,
-    spanned_sql,
 )
 
 # Participants per statement: SQLite takes a million characters, one participant takes up to 45.
@@ -270,7 +270,7 @@ class History:
             f' coalesce("until", -1) AS "until", reason,'
             " CASE WHEN suspected THEN 1 ELSE 0 END AS suspected,"
             " CASE WHEN declared THEN 1 ELSE 0 END AS declared, quarantined, channel FROM gaps"
-            f" WHERE trace_id = {trace} AND {spanned_sql(asked)}"
+            f" WHERE trace_id = {trace} AND {gaps_sql(asked)}"
             " ORDER BY after_event_id, id"
         )
         found = [{name: _or_none(value) for name, value in row.items()} for row in rows]

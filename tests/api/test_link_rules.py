@@ -42,7 +42,7 @@ async def take_up(world: World) -> None:
     """As a running trace would, with its next batch."""
     trace = await world.store.traces.find("/")
     assert trace is not None
-    rules = merged(of_all(BUILT_IN), await world.store.link_rules.own(trace.id))
+    rules = merged(of_all(BUILT_IN), await world.store.link_rules.list_own(trace.id))
     checkpoint = world.tellers["/"]._tracker.checkpoint()
     await world.store.batches.append(trace.id, Batch([], checkpoint, b"", link_rules=rules))
 

@@ -136,7 +136,7 @@ class Blocked:
 
         self.go = threading.Event()
         self.inside = 0
-        compiled = regex._compiled
+        compiled = regex._searcher
 
         def held(pattern: str) -> Callable[[str], Any]:
             search = compiled(pattern)
@@ -149,7 +149,7 @@ class Blocked:
 
             return matches
 
-        monkeypatch.setattr(regex, "_compiled", held)
+        monkeypatch.setattr(regex, "_searcher", held)
 
 
 @asynccontextmanager

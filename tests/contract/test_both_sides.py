@@ -22,7 +22,7 @@ from spark_jobs.chains.walk import Ways
 from spark_jobs.formats.fields import EVENT_COLUMNS, event_fields, json_texts
 from spark_jobs.spark.columns import restore, select
 from spark_jobs.spark.database import DatabaseAddress
-from statements import Question, spanned_sql
+from statements import Question, gaps_sql
 from tests.contract.history import History
 from tests.contract.links import LinkedHistory
 
@@ -123,7 +123,7 @@ async def test_the_rule_of_gaps_is_the_same_in_the_database(
         for a in range(6):
             for b in range(6):
                 query = text(
-                    f"SELECT id FROM gaps WHERE {spanned_sql(Question.between(trace_id, a, b))}"
+                    f"SELECT id FROM gaps WHERE {gaps_sql(Question.between(trace_id, a, b))}"
                 )
                 found = {row[0] for row in await connection.execute(query)}
                 assert found == {gap.id for gap in gaps if gap.spanned_by(a, b)}

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import insert, text
 
 from app.store import Store
-from app.store.database.migrate import connected
+from app.store.database.migrate import locked_connection
 from app.store.database.tables import events, participants, traces
 from app.tracker import Policy
 from model.doubtful import MOST_DOUBTFUL
@@ -33,7 +33,7 @@ OLD = ("shop", None, None)
 
 async def made(database_url: str, policy: str, *actors: Actor) -> None:
     """A trace whose participants, from number 1, are (client, publishes, deliveries)."""
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         await connection.execute(
             insert(traces).values(
                 id=7, vhost="/", policy=policy, quiet="[]", wanted=True, created_at=0, events=1,
@@ -115,7 +115,7 @@ async def test_what_is_said_of_a_real_history_is_the_same_on_both_sides(
     written = History(seed=3)
     ids = await store.batches.append(trace.id, written.batch(200))
     half = ids[len(ids) // 2]
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         await connection.execute(
             text("UPDATE events SET quiet = :yes WHERE id > :half"), {"yes": True, "half": half}
         )
@@ -138,7 +138,7 @@ async def test_quiet_events_are_counted_to_a_bound_from_their_own_index(
     changed = {"id": "e.id + n.k", "height": "e.height + 1000 + n.k", "quiet": "(1 = 1)"}
     values = ", ".join(changed.get(each.name, f'e."{each.name}"') for each in events.columns)
     count = MOST_QUIET + 500
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         await connection.execute(
             text(
                 f"INSERT INTO events ({names}) WITH RECURSIVE n (k) AS (SELECT 100 UNION ALL"
@@ -195,7 +195,7 @@ async def test_doubtful_deliveries_are_looked_at_up_to_a_bound_by_their_own_inde
     changed |= {"type": "1", "queue": "'work'"}
     values = ", ".join(changed.get(each.name, f'e."{each.name}"') for each in events.columns)
     count = MOST_DOUBTFUL + 50
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         await connection.execute(
             text(
                 f"INSERT INTO events ({names}) WITH RECURSIVE n (k) AS (SELECT 100 UNION ALL"

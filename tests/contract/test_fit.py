@@ -9,7 +9,7 @@ from sqlalchemy import text
 from app.restamp.replay import Replay
 from app.store import Store
 from app.store.causality import hidden
-from app.store.database.migrate import connected
+from app.store.database.migrate import locked_connection
 from app.stored.capture import ParticipantRules
 from app.traces.pipeline import PipelineSettings
 from app.tracker import Policy
@@ -145,13 +145,13 @@ async def test_a_restamp_finds_how_the_other_policy_fits(store: Store, database_
     await restamp(store, trace_id, Policy.channel)
     assert await _ways(database_url) == before == sorted([Way.missed, Way.hidden] * 5)
     assert len(await store.doubts.of_trace(trace_id)) == 2
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         left = await connection.execute(text("SELECT count(*) FROM restamped_edges"))
         assert left.scalar_one() == 0
 
 
 async def _ways(database_url: str) -> list[int]:
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         return sorted((await connection.execute(text("SELECT way FROM edges"))).scalars())
 
 
@@ -229,7 +229,7 @@ async def test_service_and_jobs_say_the_same(
 async def test_links_beside_the_policy_are_found_by_their_own_index(
     store: Store, database_url: str
 ) -> None:
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         if connection.dialect.name != "sqlite":
             return
         asked = {"trace": 1, "most": 5}

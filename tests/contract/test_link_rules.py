@@ -35,7 +35,7 @@ def rule(name: str, header: str = "a") -> Rule:
 
 
 async def own(store: Store, trace_id: int) -> list[str]:
-    return [each.name for each in await store.link_rules.own(trace_id)]
+    return [each.name for each in await store.link_rules.list_own(trace_id)]
 
 
 async def set_all(
@@ -46,7 +46,7 @@ async def set_all(
 
 
 async def held(store: Store, trace_id: int) -> list[tuple[TraceRule, int]]:
-    found = await store.link_rules.held(trace_id)
+    found = await store.link_rules.list_effective(trace_id)
     return [(each.rule, each.from_event_id) for each in found]
 
 
@@ -56,7 +56,7 @@ async def test_own_rules_stand_in_the_order_in_which_they_were_set(
     other = (await store.traces.create("other", "channel")).id
     assert [await store.link_rules.put(trace_id, rule(name), ()) for name in "cab"] == [True] * 3
     assert await store.link_rules.put(trace_id, rule("a", "changed"), ()) is False
-    assert await store.link_rules.own(trace_id) == [rule("c"), rule("a", "changed"), rule("b")]
+    assert await store.link_rules.list_own(trace_id) == [rule("c"), rule("a", "changed"), rule("b")]
     await store.link_rules.remove(trace_id, "c")
     await store.link_rules.put(trace_id, rule("c"), ())
     assert await own(store, trace_id) == ["a", "b", "c"]

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, select, text, update
 
 from app.store import Store
-from app.store.capture.keys import indexed as indexed_fields
+from app.store.capture.keys import index_starts as indexed_fields
 from app.store.database import tables
 from app.store.database.searched import run_of, searched_keys
 from app.stored.capture import Batch

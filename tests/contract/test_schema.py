@@ -20,7 +20,7 @@ from sqlalchemy import Connection, inspect, make_url, text
 
 from app.errors import SettingsError
 from app.store import SchemaState, Store, migrate, schema_state
-from app.store.database.migrate import connected
+from app.store.database.migrate import locked_connection
 from app.store.database.searched import is_of_metadata, keys
 from app.store.database.tables import metadata
 from tools.servers.postgres import shipped
@@ -49,7 +49,7 @@ def _tables(connection: Connection) -> set[str]:
 
 
 async def test_migrations_equal_the_tables_of_the_program(database_url: str) -> None:
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         assert await connection.run_sync(_differences) == []
         assert await connection.run_sync(_tables) == TABLES
 
@@ -73,7 +73,7 @@ async def test_sqlite_counts_few_events_of_a_span_from_their_own_index(tmp_path:
         if each.dialect_options["sqlite"]["where"] is not None and "id" in each.columns
     }
     assert len(few) == 7
-    async with connected(url) as connection:
+    async with locked_connection(url) as connection:
         for name, condition in few.items():
             query = (
                 f"SELECT count(*) FROM events WHERE trace_id = 1 AND {condition}"
@@ -100,7 +100,7 @@ def _made_by_statements(connection: Connection) -> list[str]:
 
 
 async def test_migrations_equal_the_statements_of_the_program(database_url: str) -> None:
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         migrated = await connection.run_sync(_made_by_statements)
         await connection.run_sync(_drop_all)
         await connection.run_sync(metadata.create_all)
@@ -117,13 +117,13 @@ def _drop_all(connection: Connection) -> None:
 
 
 async def test_the_comparison_sees_a_difference(database_url: str) -> None:
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         await connection.execute(text("DROP INDEX ix_events_cause_id"))
         assert len(await connection.run_sync(_differences)) == 1
 
 
 async def test_a_table_that_a_view_needs_is_lacking_as_others_are(database_url: str) -> None:
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         its_view = "CASCADE" if connection.dialect.name == "postgresql" else ""
         await connection.execute(text(f"DROP TABLE keys {its_view}"))
     lacking = (await schema_state(database_url)).lacking
@@ -134,7 +134,7 @@ async def test_tables_are_found_behind_a_schema_that_has_the_name_of_the_user(
     postgres_url: str,
 ) -> None:
     await migrate(postgres_url)
-    async with connected(postgres_url) as connection:
+    async with locked_connection(postgres_url) as connection:
         await connection.execute(text("CREATE SCHEMA AUTHORIZATION CURRENT_USER"))
     assert (await schema_state(postgres_url)).is_current
 
@@ -193,7 +193,7 @@ def test_a_published_migration_never_changes() -> None:
 async def test_tables_that_somebody_has_changed_are_named(
     database_url: str, damage: str, lacks: str
 ) -> None:
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         await connection.execute(text(damage))
     assert not (await schema_state(database_url)).is_current
     for attempt in (Store.open, migrate):
@@ -204,7 +204,7 @@ async def test_tables_that_somebody_has_changed_are_named(
 async def test_a_store_from_before_the_first_release_says_how_to_carry_it_over(
     database_url: str,
 ) -> None:
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '0018'"))
     for attempt in (Store.open, migrate):
         with pytest.raises(SettingsError, match=r"before the first release.*rabbitmq-itc archive"):
@@ -220,7 +220,7 @@ async def test_a_database_without_tables_says_what_to_do(empty_url: str) -> None
 
 @pytest.fixture
 async def newer_url(database_url: str) -> str:
-    async with connected(database_url) as connection:
+    async with locked_connection(database_url) as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = 'from 2031'"))
     return database_url
 
@@ -249,7 +249,7 @@ async def test_what_an_older_program_knew_of_open_channels_is_forgotten(empty_ur
     if empty_url.startswith("sqlite"):
         Path(make_url(empty_url).database or "").parent.mkdir()
     await asyncio.to_thread(_alembic, empty_url, "upgrade", "r0002")
-    async with connected(empty_url) as connection:
+    async with locked_connection(empty_url) as connection:
         for statement in (
             "INSERT INTO traces"
             " (id, vhost, policy, quiet, wanted, created_at, events, last_event_id)"
@@ -258,7 +258,7 @@ async def test_what_an_older_program_knew_of_open_channels_is_forgotten(empty_ur
         ):
             await connection.execute(text(statement))
     await migrate(empty_url)
-    async with connected(empty_url) as connection:
+    async with locked_connection(empty_url) as connection:
         assert await connection.scalar(text("SELECT count(*) FROM open_channels")) == 0
 
 
@@ -279,7 +279,7 @@ async def test_the_statements_alone_make_the_same_tables(empty_url: str) -> None
         )
         await driver.execute(statements)
         await driver.close()
-    async with connected(empty_url) as connection:
+    async with locked_connection(empty_url) as connection:
         assert await connection.run_sync(_differences) == []
     store = await Store.open(empty_url)
     await store.close()

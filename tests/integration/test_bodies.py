@@ -106,7 +106,7 @@ async def test_rules_that_look_into_bodies_find_nothing_until_these_are_taken_ag
 
     async def held() -> bool:
         await publish(rabbit, vhost, b"{}")
-        rules = await service.store.link_rules.held(trace.id)
+        rules = await service.store.link_rules.list_effective(trace.id)
         return any(each.rule.rule.name == "by-body" for each in rules)
 
     await until(held, "the rule holds")

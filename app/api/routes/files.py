@@ -272,7 +272,7 @@ async def make_period(
     trace_id = await trace_id_of(vhost, user, parts)
     user.must_read(vhost)
     folder.checked(file)
-    rules = merged(parts.link_rules, await parts.store.link_rules.own(trace_id))
+    rules = merged(parts.link_rules, await parts.store.link_rules.list_own(trace_id))
     listed_rules: list[Json] = [
         {**rule.rule.to_json(), "origin": rule.origin.value} for rule in rules
     ]

@@ -10,11 +10,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
 from app.store.database import tables
-from app.store.database.chunks import rows_with
+from app.store.database.chunks import columns, rows_with
 from app.store.database.subject import Subject, reads, writes
 from app.tracker.identity import Identity, Policy
 
-MOST = 1_000  # of one trace
+MOST_ALIASES = 1_000  # of one trace
 
 _SHOWING = tuple(policy for policy in Policy if policy.shows_names)
 
@@ -26,13 +26,13 @@ _traces = tables.traces.c
 
 
 class Aliases(Subject):
-    """The aliases of all traces; ``number`` is a participant's. Both raise `NotFoundError`."""
+    """The aliases of all traces, by a participant's ``number``; `NotFoundError` without one."""
 
     @writes
     async def give(
         self, connection: AsyncConnection, trace_id: int, number: int, alias: str
     ) -> None:
-        """Name a participant. Raises `ConflictError` if there are too many aliases."""
+        """Name a participant; raises `ConflictError` if there are too many aliases."""
         key = await _key(connection, trace_id, number)
         await _make_room(connection, trace_id, key)
         rows = [(trace_id, key, alias)]
@@ -52,46 +52,31 @@ class Aliases(Subject):
         if result.rowcount == 0:
             raise NotFoundError(f"participant {number} has no alias")
         query = (
-            select(
-                _participants.number,
-                _participants.user,
-                _participants.place,
-                _participants.client,
-                _participants.assumed,
-            )
-            .add_columns(_traces.policy)
+            select(*columns(_participants, "number user place client assumed"), _traces.policy)
             .join(tables.traces, _traces.id == _participants.trace_id)
             .where(_participants.trace_id == trace_id, _participants.key == key)
         )
-        for namesake, user, place, client, assumed, policy in (
-            await connection.execute(query)
-        ).all():
-            identity = Identity.stored(key, user, place, client, assumed, Policy(policy))
-            await _call(connection, trace_id, namesake, name=identity.label(namesake))
+        for namesake, *parts, policy in (await connection.execute(query)).all():
+            name = Identity.stored(key, *parts, Policy(policy)).label(namesake)
+            await _update(connection, trace_id, namesake, name=name)
 
     async def learn(self, trace_id: int) -> int:
-        """Name participants after their clients, where those became known later; returns how many.
+        """Name participants after clients that became known later; returns how many.
 
-        Only where the client's name is shown, and does not decide who acts.
+        Only where the policy shows a client's name without deciding by it who acts.
         """
-        identities = await self._known_later(trace_id)
+        identities = await self._late_clients(trace_id)
         if identities:
             await self._name(trace_id, identities)
         return len(identities)
 
     @reads
-    async def _known_later(
+    async def _late_clients(
         self, connection: AsyncConnection, trace_id: int
     ) -> Sequence[tuple[int, Identity]]:
+        fields = *columns(_participants, "number key user place"), _traces.policy
         query = (
-            select(
-                _participants.number,
-                _participants.key,
-                _participants.user,
-                _participants.place,
-                _traces.policy,
-            )
-            .add_columns(func.max(_connections.client))
+            select(*fields, func.max(_connections.client))
             .join(tables.traces, _traces.id == _participants.trace_id)
             .join(tables.channels, tables.CHANNELS_OF_PARTICIPANT)
             .join(
@@ -108,14 +93,8 @@ class Aliases(Subject):
                 _traces.policy.in_(_SHOWING),
                 _connections.client.is_not(None),
             )
-            .group_by(
-                _participants.number,
-                _participants.key,
-                _participants.user,
-                _participants.place,
-                _traces.policy,
-            )
-            .limit(MOST)
+            .group_by(*fields)
+            .limit(MOST_ALIASES)
         )
         return [
             (number, Identity.stored(key, user, place, client, False, Policy(policy)))
@@ -129,12 +108,11 @@ class Aliases(Subject):
         for number, identity in identities:
             new = {"key": identity.key, "name": identity.label(number)}
             await with_aliases(connection, trace_id, [new])
-            await _call(
-                connection, trace_id, number, name=new["name"], client=identity.client or ""
-            )
+            values = {"name": new["name"], "client": identity.client or ""}
+            await _update(connection, trace_id, number, **values)
 
 
-async def _call(connection: AsyncConnection, trace_id: int, number: int, **values: str) -> None:
+async def _update(connection: AsyncConnection, trace_id: int, number: int, **values: str) -> None:
     await connection.execute(
         update(tables.participants)
         .where(_participants.trace_id == trace_id, _participants.number == number)
@@ -145,7 +123,7 @@ async def _call(connection: AsyncConnection, trace_id: int, number: int, **value
 async def with_aliases(
     connection: AsyncConnection, trace_id: int, participants: Sequence[dict[str, Any]]
 ) -> None:
-    """Put aliases into new rows of participants: ``name`` becomes that of their ``key``."""
+    """Put aliases into new rows of participants: each ``name`` becomes the alias of its ``key``."""
     if not participants:
         return
     query = select(_aliases.key, _aliases.alias).where(_aliases.trace_id == trace_id)
@@ -169,11 +147,11 @@ async def _make_room(connection: AsyncConnection, trace_id: int, key: str) -> No
     """Forget the aliases of participants that are gone, if there are too many."""
     of_trace = _aliases.trace_id == trace_id
     count = select(func.count()).where(of_trace, _aliases.key != key)
-    if (await connection.execute(count)).scalar_one() < MOST:
+    if (await connection.execute(count)).scalar_one() < MOST_ALIASES:
         return
     present = select(_participants.key).where(_participants.trace_id == trace_id)
     await connection.execute(
         delete(tables.aliases).where(of_trace, _aliases.key != key, _aliases.key.not_in(present))
     )
-    if (await connection.execute(count)).scalar_one() >= MOST:
-        raise ConflictError(f"the trace has {MOST} aliases; take one back first")
+    if (await connection.execute(count)).scalar_one() >= MOST_ALIASES:
+        raise ConflictError(f"the trace has {MOST_ALIASES} aliases; take one back first")

@@ -36,13 +36,12 @@ _traces = tables.traces.c
 # Statements that take long to build are built once. Only in tests has a process several dialects.
 MOST_DIALECTS = 4
 
-
-# Rows are made of this many events at once, and of no more after this time (s), of which a few of
-# odd bodies take as much: the event loop does nothing else meanwhile.
-TOGETHER, FEW = 2_000, 50
+# A portion has at most this many events and takes at most this time (s), looked at after every few:
+# the event loop does nothing else meanwhile, and a few events with odd bodies may take all of it.
+PORTION, CHECK_EVERY = 2_000, 50
 MOST_SECONDS = 0.02
 
-# Of a participant that was stored before.
+# The columns that change where a participant is stored already.
 _CHANGING = (
     *("seq", "published", "lamport", "height", "last_event_id"),
     *(field.name for field in fields(Evidence) if field.name != "spanned"),
@@ -57,9 +56,9 @@ _NOTE_LAST = (
 
 
 class StorageBounds(NamedTuple):
-    """Bounds on what is kept: bytes of each message's body, and unreadable messages per trace.
+    """Bytes kept of each body, unreadable messages kept of each trace, and whether traceparents.
 
-    And whether messages' traceparents are kept, for imported spans to tell their causes.
+    Imported spans find messages' causes by these.
     """
 
     payload_max_bytes: int
@@ -77,11 +76,10 @@ class Batches(Subject):
     async def append(self, trace_id: int, batch: Batch, epoch: int | None = None) -> range:
         """Store a batch, all or nothing; returns its events' ids, set in their references too.
 
-        After an `OutageError`, append the very same batch again: if its commit did succeed, it is
-        recognised by its token and keeps its ids. Only one caller at a time may append to a trace:
-        the one that took it last, whose ``epoch`` says so (`app.store.capture.leases`); None if
-        there can be no other. Raises `NotFoundError` if there is no such trace, `LeaseLostError`,
-        and `UnfitError` for a batch that cannot be stored for what is in it.
+        After an `OutageError`, append the very same batch again: if its commit did succeed, its
+        token shows that, and it keeps its ids. Only the latest run of a trace may append, by its
+        ``epoch`` (`app.store.capture.leases`); None if there is no other. Raises `NotFoundError`,
+        `LeaseLostError`, and `UnfitError` if the database does not take a value in the batch.
         """
         try:
             return await self._append(trace_id, batch, epoch)
@@ -97,7 +95,7 @@ class Batches(Subject):
         self, connection: AsyncConnection, trace_id: int, batch: Batch, epoch: int | None
     ) -> range:
         dialect = self.database.dialect
-        # Before anything else: a commit in doubt, which may still be on its way, ends first.
+        # The lock comes first: it waits for a commit in doubt that may still be on its way.
         previous_id, stored_token = await lock_trace(
             connection, trace_id, epoch, _traces.last_event_id, _traces.batch
         )
@@ -114,7 +112,8 @@ class Batches(Subject):
         await quarantine.add(connection, trace_id, omissions, self._bounds.quarantine_max)
         await gaps.quarantine(connection, trace_id, omissions, previous_id)
         if batch.link_rules is not None:
-            await link_rules.hold(connection, trace_id, batch.link_rules, ids[0] if ids else None)
+            first_id = ids[0] if ids else None
+            await link_rules.store_effective(connection, trace_id, batch.link_rules, first_id)
         await connection.execute(
             update(tables.traces)
             .where(_traces.id == trace_id)
@@ -141,7 +140,7 @@ class Batches(Subject):
         events = iter(batch.events)
         while new := _next_rows(dialect, trace_id, events, body_bytes, settled):
             await dialect.insert_many(connection, tables.events, new)
-        # All at once: sorted, neighbours go into the same pages.
+        # Sorted all at once, neighbours go into the same pages.
         additions = [
             (tables.keys, rows.key_rows(trace_id, batch.events)),
             (tables.edges, rows.edge_rows(trace_id, batch.events)),
@@ -159,11 +158,10 @@ def _next_rows(
     body_bytes: int,
     settled: settlements.Settled,
 ) -> list[rows.Row]:
-    """Rows of the next events."""
     new: list[rows.Row] = []
     deadline = time.perf_counter() + MOST_SECONDS
-    while len(new) < TOGETHER and time.perf_counter() < deadline:
-        portion = [*islice(events, FEW)]
+    while len(new) < PORTION and time.perf_counter() < deadline:
+        portion = [*islice(events, CHECK_EVERY)]
         if not portion:
             break
         new += rows.event_rows(dialect, trace_id, portion, body_bytes, settled)
@@ -171,7 +169,6 @@ def _next_rows(
 
 
 async def remove_copies(connection: AsyncConnection, trace_id: int, numbers: list[int]) -> None:
-    """Remove copies that were handed over, or waited too long."""
     for portion in chunks(numbers):
         await connection.execute(
             delete(tables.copies).where(_copies.trace_id == trace_id, _copies.number.in_(portion))
@@ -198,7 +195,7 @@ def _assign_ids(events: list[StampedEvent], first: int) -> range:
 async def _note_times(
     connection: AsyncConnection, dialect: Dialect, ids: range, events: list[StampedEvent]
 ) -> None:
-    """Widen the time spans of the blocks that these events are in."""
+    """Widen the time spans of these events' blocks."""
     times = [event.recorded_at for event in events]
     spans = []
     for number in range(block_of(ids[0]), block_of(ids[-1]) + 1):
@@ -225,8 +222,8 @@ async def _store_checkpoint(
     changes = batch.checkpoint
     new_channels = rows.channel_rows(trace_id, changes.channels)
     await dialect.insert_many(connection, tables.channels, new_channels)
-    acted = changes.channel_keys_acted
-    await _note_last_events(connection, dialect, trace_id, acted, batch.events)
+    keys = changes.channel_keys_acted
+    await _note_last_events(connection, dialect, trace_id, keys, batch.events)
     await _note_replies(connection, trace_id, changes.replies)
     await _store_participants(connection, dialect, trace_id, changes, batch.events)
     new_copies = rows.copy_rows(trace_id, changes.copies_added)
@@ -240,13 +237,13 @@ async def _note_last_events(
     connection: AsyncConnection,
     dialect: Dialect,
     trace_id: int,
-    acted: list[int],
+    channel_keys: list[int],
     events: list[StampedEvent],
 ) -> None:
-    if not acted:  # as where each channel is a participant
+    if not channel_keys:  # as where each channel is a participant
         return
     last = {event.channel_key: event.reference.id for event in events}
-    for portion in chunks(acted):
+    for portion in chunks(channel_keys):
         pairs, values = dialect.numbers([(number, last[number]) for number in portion])
         await connection.exec_driver_sql(_NOTE_LAST.format(pairs=pairs, trace=trace_id), values)
 
@@ -258,9 +255,9 @@ async def _note_replies(
         return
     await connection.execute(
         update(tables.channels)
-        .where(_channels.trace_id == trace_id, _channels.number == bindparam("asked"))
+        .where(_channels.trace_id == trace_id, _channels.number == bindparam("channel_key"))
         .values(replies_to=bindparam("name")),
-        [{"asked": number, "name": name} for number, name in replies],
+        [{"channel_key": number, "name": name} for number, name in replies],
     )
 
 
@@ -273,7 +270,7 @@ async def _store_participants(
 ) -> None:
     if not changes.participants:
         return
-    # A participant that changed has an event in this batch: nothing else changes it.
+    # Only an event of this batch changes a participant.
     last = {event.participant: event.reference.id for event in events}
     first = {event.participant: event for event in reversed(events)}
     participants = [

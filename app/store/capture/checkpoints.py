@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import NotFoundError
 from app.store.capture import link_rules, settlements
 from app.store.database import tables
+from app.store.database.chunks import chunks, columns
 from app.store.database.subject import Subject, reads
 from app.tracker.events import (
     ChannelState,
@@ -42,11 +43,8 @@ _traces = tables.traces.c
 # Rows that are read at once: in between, the event loop can do other work.
 CHUNK = 1_000
 
-# So many events back, publishes that an exchange may keep are looked for.
+# Publishes that an exchange may keep are looked for among this many last events.
 LOOK_BACK = 10 * MOST_PUBLISHED
-
-# Events that later messages may name, if the caller does not say how many.
-NAMED = Bounds().named
 
 References: TypeAlias = Callable[[int, bytes, int], Reference]
 T = TypeVar("T")
@@ -56,12 +54,12 @@ _EMPTY = RestorePoint(b"", [], [], [], [])
 
 
 class _Restoration(NamedTuple):
-    """A trace that is read, and what is known of it already."""
+    """A trace that is read, and what was read of it before."""
 
     connection: AsyncConnection
     trace_id: int
     reference: References
-    known: RestorePoint
+    previous: RestorePoint
 
     async def rows(self, query: Select[Any]) -> AsyncIterator[Any]:
         result = await self.connection.stream(query)
@@ -79,26 +77,20 @@ class Checkpoints(Subject):
         connection: AsyncConnection,
         trace_id: int,
         handovers: int,
-        named: int = NAMED,
-        ahead: RestorePoint | None = None,
+        named_events: int = Bounds().named,
+        prefetched: RestorePoint | None = None,
     ) -> RestorePoint:
-        """The last checkpoint of a trace, with so many of its last handovers and named events.
+        """The last checkpoint of a trace, with this many last handovers and named events.
 
-        ``state`` is empty if there is none yet. What was read ``ahead``, before a service claimed
-        the trace and began its first run, is not read again. Raises `NotFoundError` if there is no
-        such trace.
+        ``state`` is empty if there is none yet. What was ``prefetched``, before a service claimed
+        the trace and began its first run, is not read again. Raises `NotFoundError`.
         """
+        first = select(func.min(_first_events.id)).where(_first_events.trace_id == trace_id)
         query = (
             select(
-                _traces.checkpoint,
-                _traces.window,
-                _traces.ledger,
-                _traces.last_event_id,
+                *columns(_traces, "checkpoint window ledger last_event_id epoch"),
                 func.coalesce(_events.recorded_at, _traces.created_at),
-                _traces.epoch,
-                select(func.min(_first_events.id))
-                .where(_first_events.trace_id == trace_id)
-                .scalar_subquery(),
+                first.scalar_subquery(),
             )
             .outerjoin(tables.events, _events.id == _traces.last_event_id)
             .where(_traces.id == trace_id)
@@ -106,9 +98,9 @@ class Checkpoints(Subject):
         row = (await connection.execute(query)).one_or_none()
         if row is None:
             raise NotFoundError(f"no trace has the number {trace_id}")
-        state, window, ledger, last_event_id, recorded_at, epoch, first_event_id = row
-        previous = ahead or _EMPTY
-        # Else other runs have begun, perhaps of one that was stamped anew, or retention came.
+        state, window, ledger, last_event_id, epoch, recorded_at, first_event_id = row
+        previous = prefetched or _EMPTY
+        # Otherwise other runs have begun meanwhile, perhaps after a restamp, or retention came.
         if (previous.begins[0] + 2, previous.begins[1]) != (epoch, first_event_id):
             previous = _EMPTY
         # One reference for each event, as the tracker had it: a publish may have many copies.
@@ -116,25 +108,25 @@ class Checkpoints(Subject):
             lambda event_id, packed, lamport: Reference(packed, lamport, event_id)
         )
         await self.database.dialect.follow_indexes(connection)
-        reading = _Restoration(connection, trace_id, references, previous)
-        channels = await _read_channels(reading)
+        trace = _Restoration(connection, trace_id, references, previous)
+        channels = await _read_channels(trace)
         return RestorePoint(
             state=state or b"",
             channels=channels,
-            participants=await _read_participants(reading),
-            copies=await _read_copies(reading),
-            handovers=await _read_handovers(reading, handovers),
+            participants=await _read_participants(trace),
+            copies=await _read_copies(trace),
+            handovers=await _read_handovers(trace, handovers),
             window=window or b"",
             ledger=ledger,
             last_event_id=last_event_id,
             recorded_at=recorded_at,
-            named=await _read_named(reading, named, channels),
+            named=await _read_named(trace, named_events, channels),
             link_rules=tuple(
-                effective.rule for effective in await link_rules.held(connection, trace_id)
+                rule.rule for rule in await link_rules.list_effective(connection, trace_id)
             ),
-            own_rules=tuple(await link_rules.own(connection, trace_id)),
-            kept=await _read_published(reading, last_event_id),
-            lost=await _read_lost_copies(reading),
+            own_rules=tuple(await link_rules.list_own(connection, trace_id)),
+            kept=await _read_published(trace, last_event_id),
+            lost=await _read_lost_copies(trace),
             open_channels=await settlements.open_channels(connection, trace_id),
             in_hand=await settlements.in_hand(connection, trace_id),
             begins=(epoch, first_event_id),
@@ -142,7 +134,7 @@ class Checkpoints(Subject):
 
 
 def _last(earlier: Sequence[T], newest_first: Sequence[T], limit: int) -> list[T]:
-    """The last of those that were known and those that came since, oldest first."""
+    """The last of earlier values and of those that came since, oldest first."""
     return [*earlier, *reversed(newest_first)][-limit:] if limit else []
 
 
@@ -198,16 +190,8 @@ async def _read_handovers(trace: _Restoration, limit: int) -> list[Handover]:
     is_cause = and_(cause.c.id == _events.cause_id, cause.c.trace_id == trace.trace_id)
     query = (
         select(
-            *(
-                _events.id,
-                _events.queue,
-                _events.fingerprint,
-                _events.clock,
-                _events.lamport,
-                _events.participant,
-            ),
-            *(_events.candidates, _events.match),
-            *(cause.c.id, cause.c.clock, cause.c.lamport, cause.c.fingerprint),
+            *columns(_events, "id clock lamport queue fingerprint participant candidates match"),
+            *columns(cause.c, "id clock lamport fingerprint"),
         )
         .select_from(tables.events.outerjoin(cause, is_cause))
         .where(_events.trace_id == trace.trace_id, _events.queue.is_not(None))
@@ -216,18 +200,9 @@ async def _read_handovers(trace: _Restoration, limit: int) -> list[Handover]:
         .limit(limit)
     )
     newest_first = []
-    async for (
-        delivery_id,
-        queue,
-        fingerprint,
-        clock,
-        lamport,
-        participant,
-        candidates,
-        match,
-        *origin,
-    ) in trace.rows(query):
-        delivery = publish = Reference(clock, lamport, delivery_id)
+    async for row in trace.rows(query):
+        event_id, clock, lamport, queue, fingerprint, participant, candidates, match, *origin = row
+        delivery = publish = Reference(clock, lamport, event_id)
         has_brought = False
         if origin[0] is not None:
             publish = trace.reference(*origin[:3])
@@ -241,7 +216,7 @@ async def _read_handovers(trace: _Restoration, limit: int) -> list[Handover]:
 
 
 async def _read_published(trace: _Restoration, last: int) -> list[tuple[bytes, Reference]]:
-    """The last publishes that an exchange may keep, each with its mark, oldest first."""
+    """The last publishes that an exchange may keep, each with its fingerprint, oldest first."""
     first = last - LOOK_BACK
     earlier = [publish for publish in trace.known.kept if (publish[1].id or 0) > first]
     query = (
@@ -262,7 +237,7 @@ async def _read_published(trace: _Restoration, last: int) -> list[tuple[bytes, R
 
 
 async def _read_lost_copies(trace: _Restoration) -> list[tuple[str, bytes, Reference]]:
-    """Copies that are gone, by queue and mark, those of the oldest publishes first."""
+    """Copies that are gone, by queue and fingerprint, in the order of their publishes."""
     query = (
         select(_lost_copies.queue, _events.fingerprint, _events.id, _events.clock, _events.lamport)
         .join(tables.events, _events.id == _lost_copies.event_id)
@@ -280,20 +255,13 @@ async def _read_lost_copies(trace: _Restoration) -> list[tuple[str, bytes, Refer
 async def _read_named(
     trace: _Restoration, limit: int, channels: list[ChannelState]
 ) -> list[NamedEvent]:
-    """The last events that others may name, oldest first."""
+    """The last events that later ones may name, oldest first."""
     messages = tables.events.alias("message").c
     query = (
         select(
-            *(
-                _events.id,
-                _events.ids,
-                _events.type,
-                _events.cause_id,
-                _events.queue,
-                _events.participant,
-                _events.channel,
+            *columns(
+                _events, "id ids type cause_id queue participant channel height clock lamport"
             ),
-            *(_events.height, _events.clock, _events.lamport),
             messages.clock.label("message_clock"),
             messages.lamport.label("message_lamport"),
         )
@@ -308,7 +276,7 @@ async def _read_named(
         .limit(limit)
     )
     newest_first = []
-    connections = {channel.key: channel.channel.connection for channel in channels}
+    connections = {state.key: state.channel.connection for state in channels}
     async for row in trace.rows(query):
         reference = trace.reference(row.id, row.clock, row.lamport)
         is_delivery = row.type == EventType.received
@@ -317,12 +285,9 @@ async def _read_named(
             message = row.cause_id
             if row.message_clock is not None:
                 message = trace.reference(row.cause_id, row.message_clock, row.message_lamport)
-        ids = row.ids
         newest_first.append(
             NamedEvent(
-                keys=tuple(
-                    ids[index : index + KEY_BYTES] for index in range(0, len(ids), KEY_BYTES)
-                ),
+                keys=tuple(chunks(row.ids, KEY_BYTES)),
                 is_delivery=is_delivery,
                 participant=row.participant,
                 channel_key=row.channel,

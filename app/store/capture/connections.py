@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 
 import msgspec
 from sqlalchemy import Executable, and_, bindparam, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import chunks, keep_newest, rows_with
+from app.store.database.chunks import chunks, columns, keep_newest, rows_with
 from app.store.database.subject import Subject, reads, writes
 from app.stored.capture import BrokerConnection, ClosedConnection, NewConnection
 
@@ -17,7 +18,7 @@ from app.stored.capture import BrokerConnection, ClosedConnection, NewConnection
 LIST_AGE = 10_000_000  # µs
 
 _connections = tables.connections.c
-_successors = tables.connections.alias("later")
+_successors = tables.connections.alias("later").c
 _COLUMNS = [_connections[name] for name in BrokerConnection.__struct_fields__]
 
 
@@ -42,24 +43,20 @@ class Connections(Subject):
     async def reconcile(
         self, connection: AsyncConnection, present: Sequence[NewConnection], moment: int
     ) -> None:
-        """Note those that are present, and that others are gone; ``moment`` in µs.
+        """Note the connections that are present, and that others are closed; ``moment`` in µs.
 
-        Others that were opened at about the same time as the newest of them, or later, may be
-        present too.
+        Others that were opened at about the time of the newest, or later, may be present too.
         """
         await self._open(connection, present)
         if not present:
             return
         newest = max(entry.opened_at for entry in present)
-        query = select(
-            _connections.id, _connections.node, _connections.name, _connections.opened_at
-        ).where(_connections.closed_at.is_(None), _connections.opened_at < newest - LIST_AGE)
-        identities = {(entry.node, entry.name, entry.opened_at) for entry in present}
+        query = select(*columns(_connections, "id node name opened_at")).where(
+            _connections.closed_at.is_(None), _connections.opened_at < newest - LIST_AGE
+        )
+        identities = {_identity(entry) for entry in present}
         rows = (await connection.execute(query)).all()
-        absent_ids = [
-            row.id for row in rows if (row.node, row.name, row.opened_at) not in identities
-        ]
-        for ids in chunks(absent_ids):
+        for ids in chunks([row.id for row in rows if _identity(row) not in identities]):
             await connection.execute(
                 update(tables.connections).where(_connections.id.in_(ids)).values(closed_at=moment)
             )
@@ -69,9 +66,8 @@ class Connections(Subject):
         self, connection: AsyncConnection, names: Collection[str]
     ) -> dict[str, BrokerConnection]:
         """The newest connection of each of these names that is known."""
-        newer = select(_successors.c.id).where(
-            _successors.c.name == _connections.name,
-            _successors.c.opened_at > _connections.opened_at,
+        newer = select(_successors.id).where(
+            _successors.name == _connections.name, _successors.opened_at > _connections.opened_at
         )
         query = select(*_COLUMNS).where(~newer.exists()).order_by(_connections.id)
         rows = await rows_with(connection, query, _connections.name, set(names))
@@ -107,47 +103,43 @@ class Connections(Subject):
         return await keep_newest(connection, tables.connections, keep, is_closed)
 
     async def _open(self, connection: AsyncConnection, entries: Sequence[NewConnection]) -> None:
-        # An announcement and a list may tell of one connection, and either is told again.
-        distinct = {
-            (entry.node, entry.name, entry.opened_at): entry for entry in entries if not entry.pid
-        }
-        distinct |= {
-            (entry.node, entry.name, entry.opened_at): entry for entry in entries if entry.pid
-        }
+        # An announcement, which has a pid, and a list may tell of one connection, even repeatedly.
+        distinct = {_identity(entry): entry for entry in entries if not entry.pid}
+        distinct |= {_identity(entry): entry for entry in entries if entry.pid}
         if not distinct:
             return
         insert = self.database.dialect.upsert(tables.connections)
         statement = insert.on_conflict_do_update(
-            index_elements=[_connections.node, _connections.name, _connections.opened_at],
+            index_elements=columns(_connections, "node name opened_at"),
             set_={"pid": func.coalesce(insert.excluded.pid, _connections.pid)},
             where=_connections.pid.is_(None),
         )
-        await connection.execute(
-            statement, [msgspec.structs.asdict(entry) for entry in distinct.values()]
-        )
+        await connection.execute(statement, [*map(msgspec.structs.asdict, distinct.values())])
         for names in chunks(sorted({entry.name for entry in distinct.values()})):
             await connection.execute(_close_predecessors(names))
 
 
+_identity = attrgetter("node", "name", "opened_at")
+
+
 def _close_predecessors(names: Sequence[str]) -> Executable:
-    """Close those with these names that another of the same name and node has followed."""
+    """The statement that closes connections after which another of their name and node came."""
     follows = and_(
-        _successors.c.name == _connections.name,
-        _successors.c.node == _connections.node,
-        _successors.c.opened_at > _connections.opened_at,
+        _successors.name == _connections.name,
+        _successors.node == _connections.node,
+        _successors.opened_at > _connections.opened_at,
     )
-    next_opened = select(func.min(_successors.c.opened_at)).where(follows).scalar_subquery()
+    next_opened = select(func.min(_successors.opened_at)).where(follows).scalar_subquery()
     return (
         update(tables.connections)
         .where(_connections.name.in_(names), _connections.closed_at.is_(None))
-        .where(select(_successors.c.id).where(follows).exists())
+        .where(select(_successors.id).where(follows).exists())
         .values(closed_at=next_opened)
     )
 
 
 async def _close(connection: AsyncConnection, closings: Sequence[ClosedConnection]) -> None:
-    """Close those that are announced as gone: by the broker's process, or by name where the
-    management API has told of them, which does not say the process."""
+    """Close connections by the broker's process, or by name if the management API listed them."""
     if not closings:
         return
     listed = and_(
@@ -164,12 +156,7 @@ async def _close(connection: AsyncConnection, closings: Sequence[ClosedConnectio
         )
         .values(closed_at=bindparam("at")),
         [
-            {
-                "of_name": closing.name,
-                "of_node": closing.node,
-                "of_pid": closing.pid,
-                "at": closing.closed_at,
-            }
-            for closing in closings
+            {"of_name": end.name, "of_node": end.node, "of_pid": end.pid, "at": end.closed_at}
+            for end in closings
         ],
     )

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import BigInteger, bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.database.subject import Subject, reading, reads
+from app.store.database.subject import Subject, read_method, reads
 from app.store.reading.events import MAX_ID
 from model.doubtful import DoubtfulDelivery, DoubtfulSpan
 from model.sound import (
@@ -61,15 +61,15 @@ async def doubtful_between(
 
 
 class Doubts(Subject):
-    """Knowledge of the soundness of all traces."""
+    """The soundness of answers about all traces."""
 
-    doubtful = reading(doubtful_between)
+    doubtful = read_method(doubtful_between)
 
     @reads
     async def between(
         self, connection: AsyncConnection, trace_id: int, a: int, b: int
     ) -> Soundness:
-        """That of an answer about the events from one to the other, in either order."""
+        """The soundness of an answer about the events from one to another, in either order."""
         question = Question.between(trace_id, a, b)
         doubts, [[(count,)]] = await self._doubts(connection, question, _QUIET)
         return Soundness(doubts, count)
@@ -81,7 +81,7 @@ class Doubts(Subject):
 
     @reads
     async def evidence(self, connection: AsyncConnection, trace_id: int) -> Evidence:
-        """The word of a trace's messages on their causes, against what its policy says."""
+        """How far a trace's messages and its policy agree on causes."""
         [[row]] = await self.database.dialect.rows_of(connection, [_EVIDENCE], {"trace": trace_id})
         return Evidence(*row)
 

@@ -17,12 +17,12 @@ from app.store.database.subject import Subject, reads, writes
 from app.tracker.events import Omission
 from app.tracker.records import NOWHERE
 from model.gaps import Gap
-from statements import PARAMETERS, Question, spanned_sql
+from statements import PARAMETERS, Question, gaps_sql
 
 _gaps = tables.gaps.c
 
-# Behind this many events there are only so many gaps of what is quarantined.
-NEAR, MOST_NEAR = 5_000, 100
+# Within this many events there are at most this many gaps of unreadable messages.
+NEAR_EVENTS, MOST_NEAR = 5_000, 100
 CROWD = "too many trace messages are in quarantine here to tell of each"
 
 _COLUMNS = [_gaps[field.name] for field in fields(Gap)]
@@ -30,7 +30,7 @@ _IN_SPAN = " ".join(
     (
         'SELECT id, after_event_id, before_event_id, since, "until", reason, suspected, declared,',
         "quarantined, channel FROM gaps WHERE trace_id = :trace AND",
-        spanned_sql(PARAMETERS),
+        gaps_sql(PARAMETERS),
         "ORDER BY after_event_id, id",
     )
 )
@@ -70,10 +70,10 @@ class Gaps(Subject):
         epoch: int | None = None,
         extend: bool = False,
     ) -> None:
-        """Note that nothing is missing from an event on; of several such notes the first counts.
+        """Note that nothing is missing from an event on; only the first such note counts.
 
-        ``extend`` moves the end of a gap that was closed before. Raises `NotFoundError`, and
-        `LeaseLostError` as `open`.
+        ``extend`` moves the end of a closed gap. Raises `NotFoundError`, and `LeaseLostError` as
+        `open`.
         """
         await _lock_trace_of(connection, gap_id, epoch)
         end: dict[str, Any] = {"before_event_id": before_event_id, "until": until}
@@ -122,11 +122,10 @@ class Gaps(Subject):
     async def between(
         self, connection: AsyncConnection, trace_id: int, a: int, b: int
     ) -> list[Gap]:
-        """Gaps in which events between two events may be missing, oldest first."""
-        return await between(connection, self.database.dialect, trace_id, a, b)
+        return await in_span(connection, self.database.dialect, trace_id, a, b)
 
 
-async def between(
+async def in_span(
     connection: AsyncConnection, dialect: Dialect, trace_id: int, a: int, b: int
 ) -> list[Gap]:
     """Gaps in which events between two events may be missing, oldest first."""
@@ -170,19 +169,19 @@ async def note(connection: AsyncConnection, trace_id: int, **values: Any) -> int
 async def quarantine(
     connection: AsyncConnection, trace_id: int, omissions: Sequence[Omission], previous_id: int
 ) -> None:
-    """Declare a gap wherever a record came that cannot be read, behind the event ``previous_id``.
+    """Declare a gap for each unreadable message behind the event ``previous_id``.
 
-    Those of one reason between the same two events have one gap. Anybody may make as many as there
-    are messages: where there are `MOST_NEAR`, all others have one in common.
+    Those with one reason between the same two events share a gap. Anybody can cause as many gaps
+    as messages: beyond `MOST_NEAR` all others share one.
     """
     if not omissions:
         return
-    query = select(_gaps.after_event_id, _gaps.reason, _gaps.id).where(
-        _gaps.trace_id == trace_id, _gaps.quarantined > 0, _gaps.after_event_id > previous_id - NEAR
+    query = (
+        select(_gaps.after_event_id, _gaps.reason, _gaps.id)
+        .where(_gaps.trace_id == trace_id, _gaps.quarantined > 0)
+        .where(_gaps.after_event_id > previous_id - NEAR_EVENTS)
     )
-    stored = {
-        (after_id, reason): number for after_id, reason, number in await connection.execute(query)
-    }
+    stored = {(row[0], row[1]): row[2] for row in await connection.execute(query)}
     crowd = max((key for key in stored if key[1] == CROWD), default=None)
     alike: dict[tuple[int, str], list[Omission]] = {}
     for omission in omissions:

@@ -1,4 +1,4 @@
-"""Names that stored messages give themselves, and the links to the causes that they name."""
+"""The keys by which stored messages are found, and the end of their keys and links."""
 
 from __future__ import annotations
 
@@ -28,22 +28,23 @@ _INDEXED = text(
     " (SELECT coalesce(min(number), 0) * :ids FROM blocks) FROM indexed_fields"
 ).bindparams(ids=BLOCK)
 
-# Deliveries that stay, of publishes that go. Those from streams, whose marks have two halves, may
-# say something else than these, and have rows of their own.
+# Deliveries that stay of publishes that go. Deliveries from streams, whose fingerprints have two
+# halves, may say something else than their publishes, and have rows of their own.
 _STAY = (
     "events.id > :last AND length(events.fingerprint) = :half"
     " AND events.cause_id BETWEEN (SELECT min(id) FROM events WHERE trace_id = :trace) AND :last"
 )
-# What they were found by through these. Of conversations they have rows of their own; a publish
-# that was read by earlier rules may have had others. SQLite keeps the order of a CROSS JOIN, and
-# would take the index of a trace for the narrower one. PostgreSQL begins with the few that stay.
+# The keys by which these deliveries were found through their publishes. For conversations they have
+# rows of their own; a publish that was read by earlier rules may have had others. SQLite keeps the
+# order of a CROSS JOIN, and would take the index of a trace for the narrower one. PostgreSQL begins
+# with the few that stay.
 _BEQUEATH = (
     f"{{insert}} FROM keys CROSS JOIN events WHERE {{in_span}} AND {_STAY}"
     " AND events.cause_id = keys.event_id AND events.trace_id + 0 = keys.trace_id"
     " AND (keys.roles & :found_by) = :found_by"
     " ON CONFLICT DO NOTHING"
 )
-# Mostly there are none: then no keys need be looked through for them.
+# Mostly no delivery stays: then no keys are looked through.
 _HEIR = text(
     f"SELECT 1 FROM events WHERE trace_id + 0 = :trace AND {_STAY} LIMIT 1"  # noqa: S608
 ).bindparams(half=BYTES)
@@ -60,10 +61,10 @@ def _removal(writing: Writing) -> tuple[TextClause, TextClause]:
 async def forget_before(
     connection: AsyncConnection, dialect: Dialect, trace_id: int, event_id: int
 ) -> None:
-    """Remove the keys of events before an id, and the links of what they name.
+    """Remove the keys of events before an id, and the links between them.
 
-    The events themselves go afterwards. What names one of them keeps the link: their archive may
-    have it.
+    The events themselves go afterwards. Later effects keep their links: an archive may have the
+    cause.
     """
     span = {"trace": trace_id, "first": 0, "last": event_id - 1}
     bequeath, remove = _removal(dialect.keys)
@@ -71,17 +72,12 @@ async def forget_before(
         await connection.execute(bequeath, span)
     await connection.execute(remove, span)
     # A cause has a smaller id than its effect, and by causes there is an index.
-    await connection.execute(
-        delete(tables.edges).where(
-            _edges.trace_id == trace_id,
-            _edges.cause_id < event_id,
-            _edges.effect_id < event_id,
-        )
-    )
+    is_before = _edges.cause_id < event_id, _edges.effect_id < event_id
+    await connection.execute(delete(tables.edges).where(_edges.trace_id == trace_id, *is_before))
 
 
 class IndexStart(NamedTuple):
-    """Since which event a field's values are among the keys; 0 where none is stored before.
+    """The first event whose values of a field are among the keys; 0 if there is none before.
 
     ``by_publish``: a delivery may have them by its publish alone (`key_rows`).
     """
@@ -90,7 +86,7 @@ class IndexStart(NamedTuple):
     by_publish: bool
 
 
-async def indexed(connection: AsyncConnection) -> dict[str, IndexStart]:
+async def index_starts(connection: AsyncConnection) -> dict[str, IndexStart]:
     return {
         field: IndexStart(0 if first <= max(oldest, FIRST_ID) else first, bool(by_publish))
         for field, first, by_publish, oldest in await connection.execute(_INDEXED)
@@ -100,22 +96,20 @@ async def indexed(connection: AsyncConnection) -> dict[str, IndexStart]:
 async def declare(
     connection: AsyncConnection, dialect: Dialect, headers: Mapping[str, bool]
 ) -> None:
-    """Note that from now on the values of just these headers are among the keys.
+    """Note that from now on the values of exactly these headers are among the keys.
 
-    Each with whether deliveries have them by their publish alone. Where they once had, they are
-    looked for so ever after: some that are stored have no other.
+    A header maps to whether deliveries have its values by their publish alone. That stays true once
+    it was: some stored deliveries have no keys of their own.
     """
     fields = {f"{HEADER}{name}": by_publish for name, by_publish in headers.items()}
-    stored = await indexed(connection)
+    stored = await index_starts(connection)
     old_fields = {field for field in stored if field.startswith(HEADER)}
     if dropped := old_fields - fields.keys():
-        await connection.execute(
-            delete(tables.indexed_fields).where(_indexed_fields.field.in_(sorted(dropped)))
-        )
-    if widened := [
-        field for field in old_fields & fields.keys() if fields[field] > stored[field].by_publish
-    ]:
-        statement = update(tables.indexed_fields).where(_indexed_fields.field.in_(sorted(widened)))
+        is_dropped = _indexed_fields.field.in_(sorted(dropped))
+        await connection.execute(delete(tables.indexed_fields).where(is_dropped))
+    both = sorted(old_fields & fields.keys())
+    if widened := [field for field in both if fields[field] > stored[field].by_publish]:
+        statement = update(tables.indexed_fields).where(_indexed_fields.field.in_(widened))
         await connection.execute(statement.values(by_publish=True))
     if new := sorted(fields.keys() - old_fields):
         first = (await connection.execute(select(_event_ids.next))).scalar_one()

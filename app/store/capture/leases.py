@@ -1,12 +1,12 @@
-"""The right to write to a trace: the service that holds it has it, and of its runs the latest.
+"""The right to write to a trace: the latest run of the service that holds it has it.
 
 A service *claims* a trace that nobody holds, or whose holder has not been heard of in time
 (`app.store.capture.services`). Each run then *takes* it, before it restores anything. Both raise
-the trace's epoch, and whatever belongs to a trace is written under the epoch of a run, in a
-transaction that locks the trace's row first. So
+the trace's epoch, and a run writes under its epoch, in a transaction that locks the trace's row
+first. So
 
-- a run that another has come after writes nothing more, however late it wakes up;
-- what it wrote before that is committed by the time the next one restores: `take` waits for it;
+- a run writes nothing more once another has begun, however late it wakes up;
+- what it wrote before is committed by the time the next one restores: `take` waits for it;
 - an append whose commit is in doubt has ended, either way, before it is repeated.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, exists, not_, or_, select, update
+from sqlalchemy import Column, ColumnElement, exists, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import LeaseLostError, NotFoundError, OutageError
@@ -22,7 +22,7 @@ from app.store.capture.services import lives
 from app.store.database import tables
 from app.store.database.subject import Subject, reads, writes
 
-# How long a claim waits for the trace's row. Whoever has it locked is a predecessor.
+# How long a claim waits for the trace's row, which only a predecessor can have locked.
 WAIT_SECONDS = 3.0
 
 _services = tables.services.c
@@ -35,8 +35,7 @@ class Leases(Subject):
     async def claim(self, trace_id: int, service: str) -> bool:
         """Have a service hold a trace; False if another one does, and lives.
 
-        What a dead holder has left unfinished in the database is broken off. Raises
-        `NotFoundError`.
+        Breaks off a dead holder's transaction. Raises `NotFoundError`.
         """
         holder, is_alive = await self._holder(trace_id)
         if holder not in (None, service):
@@ -81,12 +80,8 @@ class Leases(Subject):
         await self.database.dialect.limit_waiting(connection, WAIT_SECONDS)
         result = await connection.execute(
             update(tables.traces)
-            .where(
-                _traces.id == trace_id,
-                or_(
-                    _traces.holder.is_(None), _traces.holder == service, not_(self._holder_lives())
-                ),
-            )
+            .where(_traces.id == trace_id)
+            .where(or_(_traces.holder.is_(None), _traces.holder == service, ~self._holder_lives()))
             .values(holder=service, epoch=_traces.epoch + 1)
         )
         if result.rowcount == 1:
@@ -125,8 +120,7 @@ async def lock_trace(
 ) -> list[Any]:
     """Lock a trace's row until the transaction ends, and return some columns of it.
 
-    Raises `LeaseLostError` if the trace was taken since ``epoch``; None is every epoch. Raises
-    `NotFoundError`.
+    Raises `LeaseLostError` if the trace was taken since ``epoch`` (None: any), `NotFoundError`.
     """
     query = select(*columns, _traces.epoch).where(_traces.id == trace_id)
     row = (await connection.execute(query.with_for_update(key_share=True))).one_or_none()

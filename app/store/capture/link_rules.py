@@ -1,7 +1,7 @@
 """The rules of links: those that people set for a trace, and those that its events are read by.
 
-People write the first, and whoever runs the trace the second, in the transaction of the first batch
-that was read by them: so what is restored goes on by the rules that it was left with.
+A run stores the latter with the first batch that was read by them: so the next run goes on by the
+rules that this one ended with.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.store.capture.leases import lock_trace
 from app.store.database import tables
-from app.store.database.subject import Subject, reading, writes
+from app.store.database.subject import Subject, read_method, writes
 from app.stored.capture import HeldRule
 from app.tracker.links import Origin, Rule, RuleError, TraceRule, check_own
 from app.tracker.links.origins import rule_as_text, rule_from_text
@@ -29,7 +29,7 @@ _link_rules = tables.link_rules.c
 _own_link_rules = tables.own_link_rules.c
 
 
-async def own(connection: AsyncConnection, trace_id: int) -> list[Rule]:
+async def list_own(connection: AsyncConnection, trace_id: int) -> list[Rule]:
     """The rules that people have set for a trace, in order."""
     query = (
         select(_own_link_rules.rule)
@@ -40,7 +40,7 @@ async def own(connection: AsyncConnection, trace_id: int) -> list[Rule]:
     return [rule for rule in rules if rule is not None]
 
 
-async def held(connection: AsyncConnection, trace_id: int) -> list[HeldRule]:
+async def list_effective(connection: AsyncConnection, trace_id: int) -> list[HeldRule]:
     """The rules that a trace's events are read by, in order."""
     query = (
         select(_link_rules.rule, _link_rules.origin, _link_rules.from_event_id)
@@ -57,49 +57,45 @@ async def held(connection: AsyncConnection, trace_id: int) -> list[HeldRule]:
 class LinkRules(Subject):
     """The rules of all traces. ``of_all`` are those that hold in every virtual host."""
 
-    own = reading(own)
-    held = reading(held)
+    list_own = read_method(list_own)
+    list_effective = read_method(list_effective)
 
     @writes
     async def put(
         self, connection: AsyncConnection, trace_id: int, rule: Rule, of_all: Sequence[TraceRule]
     ) -> bool:
-        """Set one rule; True if it is new, False if it takes the place of its namesake.
+        """Set a rule; False if it replaces its namesake.
 
-        Raises `BadRequestError` for a rule that cannot be, `ConflictError` if there are too many,
+        Raises `BadRequestError` for an invalid rule, `ConflictError` if there are too many,
         `NotFoundError`.
         """
         try:
             check_own([rule], of_all)
         except RuleError as error:
             raise BadRequestError(str(error)) from error
-        await lock_trace(connection, trace_id, None)  # whoever else counts them waits
-        old_rules = {old_rule.name: old_rule for old_rule in await own(connection, trace_id)}
+        await lock_trace(connection, trace_id, None)  # nobody else counts them meanwhile
+        old_rules = {old.name: old for old in await list_own(connection, trace_id)}
         rules = [*(old_rules | {rule.name: rule}).values()]
         try:
             check_own(rules, of_all)
         except RuleError as error:
             raise ConflictError(str(error)) from error
-        await connection.execute(
-            delete(tables.own_link_rules).where(_own_link_rules.trace_id == trace_id)
-        )
-        values = [_row(trace_id, position, old_rule) for position, old_rule in enumerate(rules)]
+        of_trace = _own_link_rules.trace_id == trace_id
+        await connection.execute(delete(tables.own_link_rules).where(of_trace))
+        values = [_row(trace_id, position, rule) for position, rule in enumerate(rules)]
         await connection.execute(insert(tables.own_link_rules), values)
         return rule.name not in old_rules
 
     @writes
     async def remove(self, connection: AsyncConnection, trace_id: int, name: str) -> None:
-        """Remove one of a trace's own; raises `NotFoundError`."""
-        result = await connection.execute(
-            delete(tables.own_link_rules).where(
-                _own_link_rules.trace_id == trace_id, _own_link_rules.name == name
-            )
-        )
+        """Remove a trace's own rule; raises `NotFoundError`."""
+        is_rule = _own_link_rules.trace_id == trace_id, _own_link_rules.name == name
+        result = await connection.execute(delete(tables.own_link_rules).where(*is_rule))
         if result.rowcount == 0:
             raise NotFoundError("this virtual host has no rule of its own of that name")
 
 
-async def hold(
+async def store_effective(
     connection: AsyncConnection,
     trace_id: int,
     rules: Sequence[TraceRule],
@@ -109,12 +105,12 @@ async def hold(
 ) -> None:
     """Note that events are read by these rules from an event on; None: from the next one.
 
-    Rules that are there already hold since they did, unless all of them hold ``anew``.
+    Rules that are stored already keep their beginning, unless all of them begin ``anew``.
     """
     if from_event_id is None:
         query = select(_event_ids.next)
         from_event_id = int((await connection.execute(query)).scalar_one())
-    old_rules = [] if anew else await held(connection, trace_id)
+    old_rules = [] if anew else await list_effective(connection, trace_id)
     starts = {trace_rule.rule.rule: trace_rule.from_event_id for trace_rule in old_rules}
     await connection.execute(delete(tables.link_rules).where(_link_rules.trace_id == trace_id))
     if rules:
@@ -136,7 +132,7 @@ def _row(trace_id: int, position: int, rule: Rule) -> dict[str, Any]:
 
 @lru_cache(maxsize=2_000)
 def _read(text: str) -> Rule | None:
-    """A stored rule; None, and said once, for one that this version does not know."""
+    """A stored rule; None, and logged once, for one that this version does not know."""
     try:
         return rule_from_text(text)
     except RuleError as error:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import msgspec
-from sqlalchemy import case, func, select, update
+from sqlalchemy import Integer, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
+from app.store.database.chunks import columns
 from app.store.database.subject import Subject, reads, writes
 from app.stored.proposals import RuleProposal, TraceCoverage
 from model.times import now
+from statements import REACTIONS
 
 _participants = tables.participants.c
 _proposals = tables.proposals.c
@@ -30,32 +32,23 @@ class RuleProposals(Subject):
     async def coverage(
         self, connection: AsyncConnection, trace_ids: Collection[int]
     ) -> list[TraceCoverage]:
-        """What these traces' messages tell of their causes, and what was found."""
+        """How many causes these traces' messages tell, and the proposals for them."""
         if not trace_ids:
             return []
         attributed = _participants.explained + _participants.spanned
-        reactions = case(
-            (_participants.reactions < attributed, attributed), else_=_participants.reactions
+        reactions = literal_column(REACTIONS, Integer)
+        sums = map(func.sum, (_participants.published, reactions, attributed))
+        users, clients = (
+            func.count(column.distinct()) for column in columns(_participants, "user client")
         )
-        programs = func.count(_participants.user.distinct()) + func.count(
-            _participants.client.distinct()
-        )
-        sums = (
-            func.sum(_participants.published),
-            func.sum(reactions),
-            func.sum(attributed),
-            programs,
-        )
-        numbers = [func.coalesce(n, 0) for n in (*sums, _proposals.publishes, _proposals.programs)]
+        looked = columns(_proposals, "publishes programs")
+        numbers = [func.coalesce(number, 0) for number in (*sums, users + clients, *looked)]
         query = (
             select(_traces.vhost, _proposals.looked_at, _proposals.found, _traces.id, *numbers)
-            .join_from(
-                tables.traces,
-                tables.participants,
-                _participants.trace_id == _traces.id,
-                isouter=True,
+            .outerjoin_from(
+                tables.traces, tables.participants, _participants.trace_id == _traces.id
             )
-            .join(tables.proposals, _proposals.trace_id == _traces.id, isouter=True)
+            .outerjoin(tables.proposals, _proposals.trace_id == _traces.id)
             .where(_traces.id.in_(sorted(trace_ids)))
             .group_by(_traces.id, _proposals.trace_id)
             .order_by(_traces.id)
@@ -63,28 +56,23 @@ class RuleProposals(Subject):
         coverages = []
         for vhost, looked_at, text, *counts in await connection.execute(query):
             totals = dict(zip(_NUMBERS, map(int, counts), strict=True))
-            proposals = _decode(text) if text else ()
-            coverages.append(
-                TraceCoverage(vhost=vhost, looked_at=looked_at, found=proposals, **totals)
-            )
+            totals |= {"looked_at": looked_at, "found": _decode(text) if text else ()}
+            coverages.append(TraceCoverage(vhost=vhost, **totals))
         return coverages
 
     @writes
     async def put(
-        self,
-        connection: AsyncConnection,
-        coverage: TraceCoverage,
-        proposals: Sequence[RuleProposal],
+        self, connection: AsyncConnection, basis: TraceCoverage, proposals: Sequence[RuleProposal]
     ) -> None:
-        """Keep what was found in what was ``coverage``, instead of what was found before."""
+        """Replace a trace's proposals by those that were found on some ``basis``."""
         text = msgspec.json.encode(proposals).decode()
-        row = coverage.trace_id, now(), coverage.publishes, coverage.programs, text
+        row = basis.trace_id, now(), basis.publishes, basis.programs, text
         changing = tuple(tables.proposals.columns.keys()[1:])
         await self.database.dialect.upsert_many(connection, tables.proposals, [row], changing)
 
 
 async def forget_in_hand(connection: AsyncConnection, trace_id: int) -> None:
-    """Have a trace be looked at anew if participants are proposed, whose numbers have changed."""
+    """Have proposals be looked for anew if some name participants, whose numbers have changed."""
     query = select(_proposals.found).where(_proposals.trace_id == trace_id)
     proposals = _decode((await connection.execute(query)).scalar() or "[]")
     remaining = [proposal for proposal in proposals if proposal.kind != "in_hand"]

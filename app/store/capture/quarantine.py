@@ -8,7 +8,7 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import given, keep_newest
+from app.store.database.chunks import filters, keep_newest
 from app.store.database.subject import Subject, reads
 from app.stored.capture import Quarantined
 from app.tracker.events import Omission
@@ -22,7 +22,7 @@ _FIELDS = ("recorded_at", "reason", "routing_key", "headers", "body", "body_byte
 async def add(
     connection: AsyncConnection, trace_id: int, omissions: Sequence[Omission], limit: int
 ) -> None:
-    """Keep messages, the newest `most`: anybody may publish garbage."""
+    """Keep the newest ``limit`` messages: anybody may publish garbage."""
     if not omissions:
         return
     values = [
@@ -46,11 +46,11 @@ class Quarantine(Subject):
         before_id: int | None = None,
         limit: int = 100,
     ) -> list[Quarantined]:
-        """The newest messages, newest first; ``before_id`` an id, for more."""
+        """The newest messages, newest first; for more, those with ids below ``before_id``."""
         query = (
             select(_quarantine.id, _traces.vhost, *(_quarantine[name] for name in _FIELDS))
             .join(tables.traces, _traces.id == _quarantine.trace_id)
-            .where(*given((_traces.vhost.in_, vhosts), (_quarantine.id.__lt__, before_id)))
+            .where(*filters((_traces.vhost.in_, vhosts), (_quarantine.id.__lt__, before_id)))
             .order_by(_quarantine.id.desc())
             .limit(limit)
         )
@@ -58,8 +58,5 @@ class Quarantine(Subject):
 
 
 async def forget_until(connection: AsyncConnection, trace_id: int, recorded_at: int) -> None:
-    await connection.execute(
-        delete(tables.quarantine).where(
-            _quarantine.trace_id == trace_id, _quarantine.recorded_at <= recorded_at
-        )
-    )
+    is_old = _quarantine.trace_id == trace_id, _quarantine.recorded_at <= recorded_at
+    await connection.execute(delete(tables.quarantine).where(*is_old))

@@ -24,9 +24,9 @@ from app.store.capture.aliases import with_aliases
 from app.store.capture.leases import lock_trace
 from app.store.capture.proposals import forget_in_hand
 from app.store.capture.retention import note_first_events
-from app.store.capture.rows import Row, roles_of, stored_way
+from app.store.capture.rows import Row, roles_of, way_code
 from app.store.database import tables
-from app.store.database.chunks import rows_with
+from app.store.database.chunks import columns, rows_with
 from app.store.database.searched import Writing
 from app.store.database.subject import Subject, reads, writes
 from app.store.spans.imported import Spans, count_spanned
@@ -46,11 +46,9 @@ from model.words import WITHOUT_RULE
 # How many ids one statement goes through: PostgreSQL's have to end within a minute.
 SPAN = 50_000
 
-# What is read of an event and of its message, in the order of `StoredEvent`.
-_OF_EVENT = (
-    *("id", "channel", "recorded_at", "exchange", "queue", "routed_queues", "cause_id", "quiet"),
-)
-_OF_MESSAGE = ("routing_keys", "properties", "payload", "payload_bytes")
+# Columns of an event and of its message, in the order of `StoredEvent`.
+_OF_EVENT = "id channel recorded_at exchange queue routed_queues cause_id quiet"
+_OF_MESSAGE = "routing_keys properties payload payload_bytes"
 
 _channels = tables.channels.c
 _connections = tables.connections.c
@@ -61,7 +59,7 @@ _restamped = tables.restamped.c
 _restamped_edges = tables.restamped_edges.c
 _restamped_keys = tables.restamped_keys.c
 _traces = tables.traces.c
-# What messages say nothing of stays as it is where they are read again.
+# The rules of links that stay where messages are read again: no message says anything about them.
 _UNREAD_RULES = [SPANS_RULE, *WITHOUT_RULE]
 _SET = (
     "UPDATE events SET participant = new.participant + :offset, seq = new.seq,"
@@ -76,7 +74,7 @@ _SET_STAMPS_AND_IDS = sa.text(_SET + ", ids = new.ids" + _FROM_RESTAMPED)
 _REMOVE_EDGES = (
     "DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND rule"
 )
-# Those from what retention has removed meanwhile are none.
+# Without links from causes that retention has removed meanwhile.
 _INSERT_EDGES = (
     "INSERT INTO edges (trace_id, effect_id, cause_id, rule, kind, way)"
     " SELECT trace_id, effect_id, cause_id, rule, kind, way FROM restamped_edges"
@@ -99,8 +97,8 @@ _SET_WAYS = sa.text(
     " AND new.rule = edges.rule AND new.kind IS NULL AND new.trace_id = :trace"
     " AND new.effect_id BETWEEN :first AND :last AND edges.effect_id BETWEEN :first AND :last"
 )
-# Links that spans told of since their effects were stamped anew: whether the new clocks have them
-# is to be looked at. What the new stamps have joined is put aside with its way.
+# Links that spans told of after their effects got new stamps: the new clocks may lack them. Links
+# that the new stamps have joined are put aside, with their way.
 _INSERT_LATE_LINKS = sa.text(
     "INSERT INTO late_edges (trace_id, effect_id, cause_id)"
     " SELECT g.trace_id, g.effect_id, g.cause_id FROM edges AS g"
@@ -123,16 +121,10 @@ class Restamps(Subject):
 
     @reads
     async def standing(self, connection: AsyncConnection, trace_id: int) -> TraceExtent:
-        first = (
-            sa.select(sa.func.min(_events.id))
-            .where(_events.trace_id == _traces.id)
-            .scalar_subquery()
-        )
+        first = sa.select(sa.func.min(_events.id)).where(_events.trace_id == _traces.id)
         query = sa.select(
-            sa.func.coalesce(first, 0),
-            _traces.last_event_id,
-            _traces.events,
-            _traces.checkpoint,
+            sa.func.coalesce(first.scalar_subquery(), 0),
+            *columns(_traces, "last_event_id events checkpoint"),
         ).where(_traces.id == trace_id)
         return TraceExtent(*(await connection.execute(query)).one())
 
@@ -146,9 +138,11 @@ class Restamps(Subject):
         limit: int,
         messages: bool = False,
     ) -> list[StoredEvent]:
-        """The next events of a trace, by id; with their ``messages`` where these are read again."""
+        """The next events of a trace, by id; with their ``messages`` if these are read again."""
+        of_event = columns(_events, _OF_EVENT)
+        of_message = columns(_events, _OF_MESSAGE) if messages else ()
         query = (
-            sa.select(*(_events[name] for name in _OF_EVENT + (_OF_MESSAGE if messages else ())))
+            sa.select(*of_event, *of_message)
             .where(_events.trace_id == trace_id, _events.id > after_id)
             .order_by(_events.id)
             .limit(limit)
@@ -160,7 +154,7 @@ class Restamps(Subject):
             links = await _links(connection, trace_id, *span, that_stay=messages)
         stored = []
         for row in rows:
-            *plain, routed_queues, cause, quiet = row[: len(_OF_EVENT)]
+            *plain, routed_queues, cause, quiet = row[: len(of_event)]
             causes = tuple(links.get(row.id, ()))
             message = _message(row) if messages else ()
             values = (*plain, _texts(routed_queues), cause, quiet, causes, *message)
@@ -172,13 +166,7 @@ class Restamps(Subject):
         self, connection: AsyncConnection, trace_id: int, *, after_number: int
     ) -> list[tuple[int, Channel]]:
         query = (
-            sa.select(
-                _channels.number,
-                _channels.node,
-                _channels.connection,
-                _channels.channel,
-                _channels.user,
-            )
+            sa.select(*columns(_channels, "number node connection channel user"))
             .where(_channels.trace_id == trace_id, _channels.number > after_number)
             .order_by(_channels.number)
         )
@@ -189,9 +177,9 @@ class Restamps(Subject):
         self, connection: AsyncConnection, names: Collection[str]
     ) -> dict[str, list[Incarnation]]:
         incarnations: dict[str, list[Incarnation]] = {name: [] for name in names}
-        query = sa.select(
-            _connections.name, _connections.opened_at, _connections.user, _connections.client
-        ).order_by(_connections.opened_at, _connections.id)
+        query = sa.select(*columns(_connections, "name opened_at user client")).order_by(
+            _connections.opened_at, _connections.id
+        )
         for name, *values in await rows_with(connection, query, _connections.name, names):
             incarnations[name].append(Incarnation(*values))
         return incarnations
@@ -200,21 +188,17 @@ class Restamps(Subject):
     async def clocks(
         self, connection: AsyncConnection, trace_id: int, ids: Sequence[int]
     ) -> dict[int, Reference]:
-        query = sa.select(_restamped.event_id, _restamped.clock, _restamped.lamport).where(
+        query = sa.select(*columns(_restamped, "clock lamport event_id")).where(
             _restamped.trace_id == trace_id
         )
-        return {
-            event_id: Reference(clock, lamport, event_id)
-            for event_id, clock, lamport in await rows_with(
-                connection, query, _restamped.event_id, ids
-            )
-        }
+        rows = await rows_with(connection, query, _restamped.event_id, ids)
+        return {row.event_id: Reference(*row) for row in rows}
 
     @writes
     async def put_aside(
         self, connection: AsyncConnection, trace_id: int, stamps: Sequence[NewStamp]
     ) -> None:
-        """Keep new stamps, those of consecutive events of a trace. May be repeated."""
+        """Keep new stamps of consecutive events of a trace; may be repeated."""
         first, last = stamps[0].event_id, stamps[-1].event_id
         for table, event_id in _ASIDE_TABLES:
             await connection.execute(
@@ -234,22 +218,19 @@ class Restamps(Subject):
         report: Progress,
         epoch: int | None = None,
     ) -> int:
-        """Have the new stamps, all put aside, take the place of the old.
+        """Replace the old stamps by the new ones, all of which are put aside.
 
-        Returns how many links there are now, if the messages were read again.
-
-        Raises `ConflictError` if the trace is not as ``extent`` says any more, `LeaseLostError`
-        if it was taken by another since ``epoch``.
+        Returns how many links there are now, if the messages were read again. Raises
+        `ConflictError` if the trace is not of this ``extent`` any more, `LeaseLostError` if it was
+        taken since ``epoch``.
         """
         await lock_trace(connection, trace_id, epoch)
-        # Before anything is read: whoever writes to the trace now waits, and then finds it changed.
+        # Before anything is read: another writer waits from here on, and then finds it changed.
         result = await connection.execute(
             sa.update(tables.traces)
             .where(_traces.id == trace_id, _traces.last_event_id == extent.last_id)
-            .where(
-                _traces.events == extent.events,
-                _traces.checkpoint.is_not_distinct_from(extent.state),
-            )
+            .where(_traces.events == extent.events)
+            .where(_traces.checkpoint.is_not_distinct_from(extent.state))
             .values(
                 policy=rules.policy,
                 quiet=msgspec.json.encode(rules.quiet).decode(),
@@ -266,9 +247,7 @@ class Restamps(Subject):
         stamped = edges = 0
         for first in range(extent.first_id, extent.last_id + 1, SPAN) if extent.events else ():
             span = {"first": first, "last": first + SPAN - 1, **of_trace}
-            counts = [
-                (await connection.execute(statement, span)).rowcount for statement in statements
-            ]
+            counts = [(await connection.execute(sql, span)).rowcount for sql in statements]
             stamped += counts[0]
             edges += 0 if rules.links is None else counts[-1]
             report(stamped)
@@ -280,7 +259,7 @@ class Restamps(Subject):
         await note_first_events(connection, trace_id, extent.first_id)
         if rules.links is not None:
             first_id = extent.first_id or None
-            await link_rules.hold(connection, trace_id, rules.links, first_id, anew=True)
+            await link_rules.store_effective(connection, trace_id, rules.links, first_id, anew=True)
         return edges
 
     async def settle_late(self, trace_id: int) -> int:
@@ -289,16 +268,10 @@ class Restamps(Subject):
     @writes
     async def _clear_some(self, connection: AsyncConnection, trace_id: int | None) -> bool:
         condition = sa.true() if trace_id is None else _restamped.trace_id == trace_id
-        portion = (
-            sa.select(_restamped.event_id)
-            .where(condition)
-            .order_by(_restamped.event_id)
-            .limit(SPAN)
-            .subquery()
-        )
-        last = (
-            await connection.execute(sa.select(sa.func.max(portion.c.event_id)))
-        ).scalar_one_or_none()
+        ids = sa.select(_restamped.event_id).where(condition).order_by(_restamped.event_id)
+        portion = ids.limit(SPAN).subquery()
+        query = sa.select(sa.func.max(portion.c.event_id))
+        last = (await connection.execute(query)).scalar_one_or_none()
         if last is None:
             return False
         for table, event_id in _ASIDE_TABLES:
@@ -307,7 +280,7 @@ class Restamps(Subject):
         return True
 
 
-# What is put aside, with the last table that a look for what is left over is about.
+# The tables of what is put aside. Leftovers are looked for in the last, which is emptied last.
 _ASIDE_TABLES: tuple[tuple[sa.Table, sa.Column[Any]], ...] = (
     (tables.restamped_keys, _restamped_keys.event_id),
     (tables.restamped_edges, _restamped_edges.effect_id),
@@ -346,7 +319,7 @@ def _rows_aside(trace_id: int, stamps: Sequence[NewStamp]) -> Iterator[tuple[sa.
     yield (
         tables.restamped_edges,
         [
-            (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind), stored_way(edge))
+            (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind), way_code(edge))
             for new in stamps
             for edge in new.edges
         ]
@@ -381,28 +354,24 @@ async def _replace_participants(
 
 
 async def _replace_channels(connection: AsyncConnection, trace_id: int, new: RestampResult) -> None:
-    """Tell channels whose they are; those without events are forgotten."""
+    """Store the channels' participants; channels without events are forgotten."""
     no_participant = 0
+    of_trace = _channels.trace_id == trace_id
     await connection.execute(
-        sa.update(tables.channels)
-        .where(_channels.trace_id == trace_id)
-        .values(participant=no_participant)
+        sa.update(tables.channels).where(of_trace).values(participant=no_participant)
     )
     if new.channels:
         await connection.execute(
             sa.update(tables.channels)
-            .where(_channels.trace_id == trace_id, _channels.number == sa.bindparam("of"))
-            .values(participant=sa.bindparam("whose"), last_event_id=sa.bindparam("last")),
+            .where(of_trace, _channels.number == sa.bindparam("key"))
+            .values(participant=sa.bindparam("owner"), last_event_id=sa.bindparam("last")),
             [
-                {"of": channel.key, "whose": channel.participant, "last": channel.last_event_id}
+                {"key": channel.key, "owner": channel.participant, "last": channel.last_event_id}
                 for channel in new.channels
             ],
         )
-    await connection.execute(
-        sa.delete(tables.channels).where(
-            _channels.trace_id == trace_id, _channels.participant == no_participant
-        )
-    )
+    has_none = _channels.participant == no_participant
+    await connection.execute(sa.delete(tables.channels).where(of_trace, has_none))
 
 
 async def _links(
@@ -411,7 +380,8 @@ async def _links(
     """The causes that events name, by the event; only those ``that_stay`` if messages are read."""
     query = (
         sa.select(
-            _edges.effect_id, _edges.cause_id, _events.channel, _edges.rule, _edges.kind, _edges.way
+            *columns(_edges, "effect_id cause_id"),
+            *(_events.channel, *columns(_edges, "rule kind way")),
         )
         .join_from(tables.edges, tables.events, _events.id == _edges.cause_id)
         .where(_edges.trace_id == trace_id, _edges.effect_id.between(first, last))

@@ -37,16 +37,12 @@ _lost_copies = tables.lost_copies.c
 _participants = tables.participants.c
 _traceparents = tables.traceparents.c
 _traces = tables.traces.c
-# What is stored of an event besides, and goes with it.
-_DEPENDENT_IDS = (
-    _lost_copies.event_id,
-    _late_edges.effect_id,
-    _traceparents.event_id,
-)
+# The ids of events in tables whose rows go with them.
+_DEPENDENT_IDS = (_lost_copies.event_id, _late_edges.effect_id, _traceparents.event_id)
 
 
 class Retention(Subject):
-    """Removes the oldest events of a trace: first a plan of what to remove, then the removal."""
+    """Removes the oldest events of a trace: first the plan, then the removal."""
 
     @reads
     async def plan(
@@ -62,13 +58,11 @@ class Retention(Subject):
         """Plan to remove all but the newest ``keep_events``, and what is ``older_than`` (µs).
 
         Nothing with an id above ``last_id`` is removed; without other bounds, everything up to it
-        is. ``limit`` bounds the number of events. None if there is nothing to remove. A plan that
-        is not carried out is the dry run. Raises `NotFoundError`.
+        is. ``limit`` bounds the number of events. None if there is nothing to remove. Raises
+        `NotFoundError`.
         """
-        moment = self.database.clock()
-        before_id = await _before_id(
-            connection, trace_id, keep_events, older_than, last_id, limit, moment
-        )
+        bounds = keep_events, older_than, last_id, limit
+        before_id = await _before_id(connection, trace_id, *bounds, self.database.clock())
         query = select(func.count(), func.max(_events.id)).where(*_prefix(trace_id, before_id))
         number, last = (await connection.execute(query)).one()
         if not number:
@@ -86,7 +80,7 @@ class Retention(Subject):
         )
 
     async def reclaim(self) -> bool:
-        """Give some of what is free back; whether there is more (`app.store.database.sqlite`)."""
+        """Give some free pages back; True if there are more (`app.store.database.sqlite`)."""
         return await self.database.write(self.database.dialect.reclaim)
 
     @writes
@@ -99,9 +93,9 @@ class Retention(Subject):
     ) -> None:
         """Carry out a plan, with the checkpoint of a tracker that has forgotten these events.
 
-        What that makes free is not given back yet. Raises `ConflictError` if the trace has moved on
-        since the plan was made, `LeaseLostError` if it was taken by another since ``epoch``. After
-        any error the tracker has forgotten what is still stored: restore it.
+        Raises `ConflictError` if the trace has moved on since the plan was made, `LeaseLostError`
+        if it was taken since ``epoch``. After any error the tracker has forgotten what is still
+        stored: restore it.
         """
         additions = checkpoint.copies_added or checkpoint.copies_lost
         if checkpoint.participants or checkpoint.channels or additions:
@@ -122,11 +116,10 @@ class Retention(Subject):
             conditions = event_id.table.c.trace_id == trace_id, event_id < before_id
             await connection.execute(delete(event_id.table).where(*conditions))
         await keys.forget_before(connection, dialect, trace_id, before_id)
-        result = await connection.execute(
-            delete(tables.events).where(*_prefix(trace_id, before_id))
-        )
-        removed_participants = await _remove_participants(connection, trace_id, before_id)
-        if (result.rowcount, removed_participants) != (plan.events, len(plan.participants)):
+        is_old = _prefix(trace_id, before_id)
+        result = await connection.execute(delete(tables.events).where(*is_old))
+        participants = await _remove_participants(connection, trace_id, before_id)
+        if (result.rowcount, participants) != (plan.events, len(plan.participants)):
             raise ConflictError("the trace has gone on since its retention was planned")
         await gaps.forget_before(connection, trace_id, before_id)
         await quarantine.forget_until(connection, trace_id, plan.until)
@@ -154,7 +147,7 @@ async def _before_id(
         event_id = (await connection.execute(query)).scalar_one_or_none()
         return end if event_id is None else int(event_id)
 
-    # From here on only events that may be removed are looked at: the cost is theirs alone.
+    # From here on only events that may be removed are looked at, which bounds the cost.
     if limit is not None:
         end = await first_of(ids.offset(limit))
     if last_id is not None:
@@ -167,28 +160,27 @@ async def _before_id(
         all_may_go = limit is not None and excess >= limit
         before_id = end if all_may_go else await first_of(ids.offset(excess))
     if older_than is not None:
-        # What is from the future, of a clock that was ahead, may be of any age. It is as old as
-        # what was stored after it, and goes with that.
+        # An event from the future, by a clock that was ahead, may be of any age. It is as old as
+        # the next one with a credible time, and goes with that.
         young = ids.where(_events.recorded_at.between(older_than, moment), _events.id < end)
         first = await first_of(young)
-        of_trace = _events.trace_id == trace_id
         past = select(_events.id, _events.recorded_at).where(
-            of_trace, _events.recorded_at <= moment
+            _events.trace_id == trace_id, _events.recorded_at <= moment
         )
-        following_query = past.where(_events.id >= first).order_by(_events.id)
-        earlier_query = past.where(_events.id < first).order_by(_events.id.desc())
-        next_known = (await connection.execute(following_query.limit(1))).first()
-        if next_known is None or next_known.recorded_at >= older_than:
-            last_old = (await connection.execute(earlier_query.limit(1))).first()
+        ahead_of = past.where(_events.id >= first).order_by(_events.id)
+        following = (await connection.execute(ahead_of.limit(1))).first()
+        if following is None or following.recorded_at >= older_than:
+            earlier = past.where(_events.id < first).order_by(_events.id.desc())
+            last_old = (await connection.execute(earlier.limit(1))).first()
             first = last_old.id + 1 if last_old else 0
         before_id = max(before_id, first)
     return min(before_id, end)
 
 
 async def _remove_participants(connection: AsyncConnection, trace_id: int, before_id: int) -> int:
-    """Remove those without events, note the others' new first event; returns how many it removed.
+    """Remove participants and channels without events; returns how many participants.
 
-    Channels without events are removed too, with their participant or before it.
+    The others' first event is noted anew.
     """
     condition = _without_events(trace_id, before_id)
     await connection.execute(
@@ -206,7 +198,7 @@ async def _remove_participants(connection: AsyncConnection, trace_id: int, befor
 
 
 async def note_first_events(connection: AsyncConnection, trace_id: int, before_id: int) -> None:
-    """Note the first events that participants still have, if theirs were before an id."""
+    """Note anew the first event of each participant whose first one was before an id."""
     first = (
         select(_events.id)
         .where(

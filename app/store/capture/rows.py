@@ -1,7 +1,7 @@
 """The tracker's results as rows: tuples in the order of the tables' columns.
 
-Plain Python, because every event needs one: building 500 rows takes a few milliseconds, and an
-object mapper takes several times that.
+References in them must have their ids already. Plain Python, because every event needs one:
+building 500 rows takes a few milliseconds, and an object mapper takes several times that.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ def event_rows(
 ) -> list[Row]:
     """Rows of ``events`` in the order of `OF_EVENTS`, each body cut to ``body_bytes``.
 
-    A body that is an AMQP 1.0 value is stored as text. References must have their ids already;
-    ``settled`` is by these ids.
+    A body that is an AMQP 1.0 value is stored as text. ``settled`` is by the events' ids.
     """
     encode, texts, flags = _encode, _TEXTS, dialect.flags
     return [
@@ -115,25 +114,23 @@ def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
 
 
 def copy_rows(trace_id: int, copies: Iterable[PendingCopy]) -> list[Row]:
-    """Rows of copies; their causes must have their ids already."""
     return [
         (trace_id, copy.number, copy.queue, copy.fingerprint, copy.cause.id, copy.recorded_at)
         for copy in copies
     ]
 
 
-def lost_rows(trace_id: int, copies: Iterable[LostCopy]) -> list[Row]:
-    """Rows of copies that are gone; their causes must have their ids already."""
+def lost_copy_rows(trace_id: int, copies: Iterable[LostCopy]) -> list[Row]:
     return [(trace_id, copy.cause.id, copy.queue, copy.at, copy.reason) for copy in copies]
 
 
 def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
     """Rows of the keys by which events are found or belong together.
 
-    A delivery that says what its publish has said is found through that one by what messages are
-    called: nearly every message has an id, and a row for each event costs a tenth of capture's
-    speed. Of other values many messages may have the same: whoever looks for these wants all of
-    their events from the index, in order.
+    A delivery with the same names as its publish is found through the publish by the message's own
+    names: nearly every message has an id, and a row for each event costs a tenth of capture's
+    speed. Other values many messages may share: a search for these needs all of their events from
+    the index, in order.
     """
     rows: list[Row] = []
     for event in events:
@@ -147,16 +144,15 @@ def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
         if names.conversations or names.found_by:
             found_by, conversations = dict.fromkeys(names.found_by + own_names), names.conversations
             for key in conversations:
-                rows.append(
-                    (trace_id, event_id, key, _BOTH_ROLES if key in found_by else IS_CONVERSATION)
-                )
+                roles = _BOTH_ROLES if key in found_by else IS_CONVERSATION
+                rows.append((trace_id, event_id, key, roles))
             for key in found_by:
                 if key not in conversations:
                     rows.append((trace_id, event_id, key, IS_FOUND_BY))
         else:
             for key in own_names:
                 rows.append((trace_id, event_id, key, IS_FOUND_BY))
-    rows.sort(key=_KEY)  # SQLite's order: to find each one's place then takes two thirds
+    rows.sort(key=_KEY)  # SQLite's order: an insertion then takes two thirds of the time
     return rows
 
 
@@ -168,17 +164,17 @@ def roles_of(names: Names) -> dict[Key, int]:
 
 
 def edge_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
-    """Rows of what led to events beside their causes; these must have their ids already."""
+    """Rows of the links to events."""
     rows = {}
     for event in events:
         for edge in event.edges:
             key = (event.reference.id, edge.cause.id, edge.rule)
-            rows[key] = (trace_id, *key, int(edge.kind), stored_way(edge))
+            rows[key] = (trace_id, *key, int(edge.kind), way_code(edge))
     return [*rows.values()]
 
 
-def stored_way(edge: Edge) -> int:
-    """The way as it is stored; of a candidate nobody knows it, so that it is no evidence."""
+def way_code(edge: Edge) -> int:
+    """The way as it is stored; a candidate's is not known, so that it is no evidence."""
     return int(Way.known if edge.kind is EdgeKind.candidate else edge.way)
 
 

@@ -1,7 +1,7 @@
 """The services on one database: each says every few seconds that it lives.
 
-What a service holds it holds for as long as it is heard of. So one row a service is renewed, not
-one a trace: a trace's own row may be locked by a batch that is being stored.
+A service holds its traces for as long as it is heard of. So one row a service is renewed, not one a
+trace: a trace's own row may be locked by a batch that is being stored.
 """
 
 from __future__ import annotations
@@ -10,37 +10,35 @@ from sqlalchemy import ColumnElement, and_, delete, insert, not_, or_, select, t
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
+from app.store.database.chunks import columns
 from app.store.database.engine import Database
 from app.store.database.subject import Subject, reads, writes
 from app.stored.capture import LeasedTrace, Service
 
-# How long those who were not heard of are remembered. One that was stopped has a connection to the
+# How long silent services are remembered: one that is stopped may still have a connection to the
 # broker, which is known by its name.
 REMEMBERED_SECONDS = 86_400
 
-# One that was not heard of for so long, while others are every two seconds, and that has no
-# connection to the database, is dead.
+# After this long in silence a service without a connection to the database is dead; each reports
+# every two seconds.
 SILENT_SECONDS = 3.0
 
 _services = tables.services.c
 _traces = tables.traces.c
-_FIELDS = ("id", "name", "started_at", "idle_since")
 
 
 def lives(database: Database) -> ColumnElement[bool]:
-    """Tell whether a service of the table lives.
+    """The condition that a service lives: it was heard of in time.
 
-    It was heard of in time; and just now, if it has no connection to the database any more, as one
-    that was killed has none. A time from the future is no time at which it was heard of: the clock
-    was ahead then. Where a service is alone, it has said itself which of them is dead.
+    Without a connection to the database, as one that was killed, it must have been heard of just
+    now. A time from the future does not count: a clock was ahead. A service that is alone has
+    marked all others as dead itself.
     """
     if database.dialect.is_alone:
         return _services.until > _services.seen_at
-    current_time, silent = database.now, _microseconds(SILENT_SECONDS)
-    dead = and_(_services.seen_at < current_time - silent, database.dialect.is_gone(_services.id))
-    return and_(
-        _services.until > current_time, _services.seen_at < current_time + silent, not_(dead)
-    )
+    time, silent = database.now, _microseconds(SILENT_SECONDS)
+    dead = and_(_services.seen_at < time - silent, database.dialect.is_gone(_services.id))
+    return and_(_services.until > time, _services.seen_at < time + silent, not_(dead))
 
 
 class Services(Subject):
@@ -52,51 +50,33 @@ class Services(Subject):
     ) -> None:
         """Note a service that has started, for some seconds, and which of the others are dead.
 
-        They are if they were not heard of in time, had its name, or have no connection to the
-        database any more: a service that was killed and starts again need not wait for itself.
+        Others with its name are, and those without a connection to the database: a service that
+        was killed and starts again need not wait for itself.
         """
-        dialect, current_time = self.database.dialect, self.database.now
-        dead = (
-            true()
-            if dialect.is_alone
-            else or_(_services.name == name, dialect.is_gone(_services.id))
-        )
+        dialect, time = self.database.dialect, self.database.now
+        dead = or_(_services.name == name, dialect.is_gone(_services.id))
+        is_dead = _services.id != service, true() if dialect.is_alone else dead
         await connection.execute(
-            update(tables.services)
-            .where(_services.id != service, dead)
-            .values(until=_services.seen_at)
+            update(tables.services).where(*is_dead).values(until=_services.seen_at)
         )
-        expired = _services.until <= current_time - _microseconds(REMEMBERED_SECONDS)
-        await connection.execute(
-            delete(tables.services).where(or_(expired, _services.id == service))
-        )
-        row = {
-            "id": service,
-            "name": name,
-            "started_at": current_time,
-            "seen_at": current_time,
-            "until": current_time + _microseconds(seconds),
-            "idle_since": current_time,
-        }
+        is_old = _services.until <= time - _microseconds(REMEMBERED_SECONDS)
+        await connection.execute(delete(tables.services).where(is_old | (_services.id == service)))
+        row = {"id": service, "name": name, "until": time + _microseconds(seconds)}
+        row |= dict.fromkeys(("started_at", "seen_at", "idle_since"), time)
         await connection.execute(insert(tables.services).values(row))
 
     @writes
     async def renew(
         self, connection: AsyncConnection, service: str, seconds: float, snapshots: bytes
     ) -> bool:
-        """Have a service hold what it holds for some seconds from now; False if it is forgotten."""
-        current_time = self.database.now
+        """Extend a service's leases to some seconds from now; False if the service is forgotten."""
+        time = self.database.now
         await self.database.dialect.limit_waiting(connection, seconds)
-        renewed = await connection.execute(
-            update(tables.services)
-            .where(_services.id == service)
-            .values(
-                seen_at=current_time,
-                until=current_time + _microseconds(seconds),
-                snapshots=snapshots,
-            )
+        values = {"seen_at": time, "until": time + _microseconds(seconds), "snapshots": snapshots}
+        result = await connection.execute(
+            update(tables.services).where(_services.id == service).values(values)
         )
-        return renewed.rowcount == 1
+        return result.rowcount == 1
 
     @writes
     async def leave(self, connection: AsyncConnection, service: str) -> None:
@@ -109,17 +89,16 @@ class Services(Subject):
 
     @reads
     async def all(self, connection: AsyncConnection) -> list[Service]:
-        """All services, those that started first before the others."""
-        alive = lives(self.database)
-        columns = [*(_services[name] for name in _FIELDS), alive, _services.snapshots]
-        query = select(*columns).order_by(_services.started_at, _services.id)
+        """All services, in the order of their start."""
+        fields = columns(_services, "id name started_at idle_since")
+        query = select(*fields, lives(self.database), _services.snapshots).order_by(
+            _services.started_at, _services.id
+        )
         return [Service(*row) for row in await connection.execute(query)]
 
     @reads
     async def held(self, connection: AsyncConnection) -> list[LeasedTrace]:
-        query = select(_traces.id, _traces.vhost, _traces.wanted, _traces.holder).order_by(
-            _traces.id
-        )
+        query = select(*columns(_traces, "id vhost wanted holder")).order_by(_traces.id)
         return [LeasedTrace(*row) for row in await connection.execute(query)]
 
 

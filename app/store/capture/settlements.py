@@ -1,6 +1,6 @@
-"""What became of deliveries: of those that are stored already, and the channels that hold them.
+"""Settlements of stored deliveries, and the channels that hold them.
 
-All of it is part of a batch's transaction. A batch's own events have it in their rows.
+They are part of a batch's transaction; the batch's own events have theirs in their rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, delete, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import chunks, columns
 from app.store.database.engine import Dialect
 from app.tracker.events import Disposed, Reference, SettledChanges
 from app.tracker.records import Channel
@@ -23,7 +23,7 @@ Settled: TypeAlias = Mapping[int | None, Disposed]
 _channels = tables.channels.c
 _events = tables.events.c
 _open_channels = tables.open_channels.c
-# A constant, as of a parameter a plan that is kept does not know that the index of these fits it.
+# A constant: a plan kept for any value of a parameter cannot use the partial index.
 _IN_HAND: ColumnElement[int] = literal_column(str(int(Disposition.in_hand)))
 
 # One statement for all: a batch may settle as many deliveries as it has events.
@@ -41,14 +41,13 @@ async def store(
     changes: SettledChanges,
     new: range = range(0),
 ) -> Settled:
-    """Store changes, before the ``new`` events of their batch are; returns what is said of which.
+    """Store changes, before the ``new`` events of their batch are; returns settlements by event.
 
     References must have their ids already.
     """
+    of_trace = _open_channels.trace_id == trace_id
     if changes.unknown_after is not None:
-        await connection.execute(
-            delete(tables.open_channels).where(_open_channels.trace_id == trace_id)
-        )
+        await connection.execute(delete(tables.open_channels).where(of_trace))
         for condition in (_events.settlement == _IN_HAND, _events.id > changes.unknown_after):
             await connection.execute(
                 update(tables.events)
@@ -59,17 +58,13 @@ async def store(
         reference.id: (disposition, moment, hold.id if isinstance(hold, Reference) else hold)
         for reference, (disposition, moment, hold) in changes.settled.items()
     }
-    for portion in chunks(
-        [(key, *settlement) for key, settlement in settled.items() if key not in new]
-    ):
+    stored = [(key, *settlement) for key, settlement in settled.items() if key not in new]
+    for portion in chunks(stored):
         numbers, values = dialect.numbers(portion)
         await connection.exec_driver_sql(_SETTLE.format(numbers=numbers), values)
     for pids in chunks([pid for pid, state in changes.channels.items() if state is None]):
-        await connection.execute(
-            delete(tables.open_channels).where(
-                _open_channels.trace_id == trace_id, _open_channels.pid.in_(pids)
-            )
-        )
+        is_closed = _open_channels.pid.in_(pids)
+        await connection.execute(delete(tables.open_channels).where(of_trace, is_closed))
     states = [(trace_id, pid, state) for pid, state in changes.channels.items() if state]
     await dialect.upsert_many(connection, tables.open_channels, states, ("state",))
     return settled
@@ -86,16 +81,9 @@ async def open_channels(connection: AsyncConnection, trace_id: int) -> list[byte
 
 
 async def in_hand(connection: AsyncConnection, trace_id: int) -> list[tuple[Channel, int, int]]:
-    """What those channels have in hand, as `RestorePoint` has it, oldest first."""
+    """The deliveries that those channels hold, as in `RestorePoint`, oldest first."""
     query = (
-        select(
-            _channels.node,
-            _channels.connection,
-            _channels.channel,
-            _channels.user,
-            _events.hold,
-            _events.id,
-        )
+        select(*columns(_channels, "node connection channel user"), _events.hold, _events.id)
         .join(tables.channels, tables.CHANNEL_OF_EVENT)
         .where(_events.trace_id == trace_id, _events.settlement == _IN_HAND)
         .order_by(_events.id)

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import ConflictError, NotFoundError
 from app.store.capture import gaps
 from app.store.database import tables
-from app.store.database.chunks import given
+from app.store.database.chunks import columns, filters
 from app.store.database.subject import Subject, reads, writes
 from app.stored.capture import Trace
 from app.tracker.taken import ALL, Selection
@@ -29,7 +29,6 @@ _COUNTS = {
     "participants": _number_of(tables.participants),
     "pending_copies": _number_of(tables.copies),
 }
-_RULES = ("policy", "quiet", "events", "id", "last_event_id", "taken")
 _COLUMNS: list[ColumnElement[Any]] = [
     _COUNTS[name] if name in _COUNTS else _traces[name] for name in Trace.__struct_fields__
 ]
@@ -83,12 +82,13 @@ class Traces(Subject):
             self.database.dialect.upsert(tables.traces).on_conflict_do_nothing(), row
         )
         of_vhost = _traces.vhost == vhost
-        stored, stored_quiet, events, trace_id, last_event_id, earlier = (
-            await connection.execute(select(*(_traces[name] for name in _RULES)).where(of_vhost))
+        fields = columns(_traces, "policy quiet events id last_event_id taken")
+        stored_policy, stored_quiet, events, trace_id, last_event_id, stored_selection = (
+            await connection.execute(select(*fields).where(of_vhost))
         ).one()
-        if policy != stored and events:
+        if policy != stored_policy and events:
             raise ConflictError(
-                f"the stored events of {vhost} have one participant for each {stored}, "
+                f"the stored events of {vhost} have one participant for each {stored_policy}, "
                 f"and cannot be joined by events with one for each {policy}; "
                 "rabbitmq-itc restamp changes them"
             )
@@ -97,10 +97,10 @@ class Traces(Subject):
                 f"the stored events of {vhost} have other quiet traffic: {stored_quiet}; "
                 "rabbitmq-itc restamp changes them"
             )
-        wish = None if selection.is_all else msgspec.json.encode(selection).decode()
-        rules = {"policy": policy, "quiet": patterns, "bodies": bodies, "taken": wish}
+        text = None if selection.is_all else msgspec.json.encode(selection).decode()
+        rules = {"policy": policy, "quiet": patterns, "bodies": bodies, "taken": text}
         await connection.execute(update(tables.traces).where(of_vhost).values(rules))
-        if wish is not None and _selection(earlier) != selection:
+        if text is not None and _selection(stored_selection) != selection:
             begin = {"after_event_id": last_event_id, "since": self.database.clock()}
             declaration = {"reason": selection.sentence, "suspected": False, "declared": True}
             await gaps.note(connection, trace_id, **begin, **declaration)
@@ -117,7 +117,9 @@ class Traces(Subject):
     async def list(
         self, connection: AsyncConnection, vhosts: Collection[str] | None = None
     ) -> list[Trace]:
-        query = select(*_COLUMNS).where(*given((_traces.vhost.in_, vhosts))).order_by(_traces.vhost)
+        query = (
+            select(*_COLUMNS).where(*filters((_traces.vhost.in_, vhosts))).order_by(_traces.vhost)
+        )
         return [_trace(row) for row in await connection.execute(query)]
 
     @writes

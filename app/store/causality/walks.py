@@ -24,7 +24,7 @@ from app.store.causality import links
 from app.store.causality.links import Neighbours
 from app.store.causality.ranges import oldest
 from app.store.database.lanes import Lane
-from app.store.database.subject import Subject, reading, reads
+from app.store.database.subject import Subject, read_method, reads
 from app.store.reading.events import MAX_ID, by_id, found_by_ids
 from app.store.reading.queries import ids_that_fit
 from app.stored.causality import EventLinks
@@ -84,8 +84,8 @@ _BACKWARD = _runs_query(
 class Causality(Subject):
     """Any event's past and future."""
 
-    path = reading(links.path)
-    named_by = reading(links.named_by)
+    path = read_method(links.path)
+    named_by = read_method(links.named_by)
 
     @reads
     async def links_of(

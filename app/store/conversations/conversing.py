@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, text
 
-from app.store.capture.gaps import between
+from app.store.capture.gaps import in_span
 from app.store.causality import links
 from app.store.causality.copies import losses_of
 from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
@@ -16,7 +16,7 @@ from app.store.conversations.publishers import publishers_of
 from app.store.conversations.roots import Roots
 from app.store.database.chunks import chunks
 from app.store.reading.events import some_at_a_time
-from app.store.spans.imported import handled_by
+from app.store.spans.imported import handling_times
 from app.stored.conversations import MOST_OTHER_ROOTS
 from model.conversations import Conversation, conversation_of
 from model.gaps import Gap
@@ -179,7 +179,7 @@ class Conversing(Roots):
     async def _gaps(self, events: Collection[int]) -> list[Gap]:
         """The gaps from the first of some events until behind the last."""
         span = min(events, default=0), max(events, default=0) + 1
-        return await between(self.connection, self.dialect, self.trace_id, *span)
+        return await in_span(self.connection, self.dialect, self.trace_id, *span)
 
     async def _read(self, ids: Sequence[int]) -> dict[int, ConversationEvent]:
         read: dict[int, ConversationEvent] = {}
@@ -255,7 +255,7 @@ class Conversing(Roots):
         for each in events.values():
             if each.type is EventType.received and each.cause is not None:
                 deliveries[each.cause].append(each.id)
-        handled = await handled_by(self.connection, self.trace_id, deliveries)
+        handled = await handling_times(self.connection, self.trace_id, deliveries)
         return {
             delivery: max(one.ended_at for one in found) - min(one.started_at for one in found)
             for delivery, found in handled.items()

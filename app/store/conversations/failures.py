@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.causality.ranges import names_of
 from app.store.conversations.deaths import died
 from app.store.database import tables
-from app.store.database.chunks import given
+from app.store.database.chunks import filters
 from app.store.database.searched import searched_keys
 from app.store.database.subject import Subject, reads, searches
 from app.store.reading import messages
@@ -70,10 +70,10 @@ _IS_THE_THIRD = (
 _NOT_FINAL = ", ".join(f"'{reason}'" for reason in sorted(NOT_FINAL))
 
 _CONDITIONS: dict[FailureKind, str] = {
-    FailureKind.died: tables.FAILED["died"],
-    FailureKind.came_back: f"{tables.FAILED['came_back']} AND {_IS_THE_THIRD}",
+    FailureKind.died: tables.FAILURES["died"],
+    FailureKind.came_back: f"{tables.FAILURES['came_back']} AND {_IS_THE_THIRD}",
     # Before 4.2 a direct reply is routed to no queue, and may reach whoever asked.
-    FailureKind.unroutable: f"{tables.FAILED['unroutable']}"
+    FailureKind.unroutable: f"{tables.FAILURES['unroutable']}"
     f" AND NOT (exchange = '' AND routing_keys LIKE '[\"{DIRECT_REPLIES}%')",
     FailureKind.error_queue: "EXISTS (SELECT 1 FROM events WHERE events.id = event_id"
     " AND events.type = 0 AND NOT events.quiet)",
@@ -173,7 +173,7 @@ class Failures(Subject):
 
 async def _scope(connection: AsyncConnection, asked: FailureFilter) -> _FailureScope:
     its = tables.traces.c
-    query = select(its.id, its.vhost).where(*given((its.vhost.in_, asked.visible)))
+    query = select(its.id, its.vhost).where(*filters((its.vhost.in_, asked.visible)))
     traces = {row.id: row.vhost for row in await connection.execute(query)}
     kinds = tuple(FailureKind) if asked.kind is None else (asked.kind,)
     return _FailureScope(traces, kinds, *await ids_between(connection, asked.since, asked.until))
@@ -206,7 +206,7 @@ def _list(
     event_id: ColumnElement[int]
     trace_id, event_id = _PLACES.get(kind, (tables.events.c.trace_id, tables.events.c.id))
     less = event_id.__lt__
-    bounds = [*given((event_id.__ge__, scope.first), (less, scope.end), (less, before))]
+    bounds = [*filters((event_id.__ge__, scope.first), (less, scope.end), (less, before))]
     query = select(event_id.label("id"), literal_column(f"'{kind}'").label("kind"))
     order: list[ColumnElement[Any]] = [event_id.desc()]
     if kind is FailureKind.error_queue:

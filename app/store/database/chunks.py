@@ -1,8 +1,7 @@
 """Statements for many values and many rows, as both databases understand them.
 
-Both bound a statement's parameters. And SQLAlchemy makes a dictionary of each row, and takes 5 µs
-to look at one of a participant: with 1,000 of them a batch changes nearly half as many rows as it
-has events.
+Both bound a statement's parameters. SQLAlchemy would make a dictionary of each row: 5 µs for a
+participant's, and with 1,000 of them a batch changes nearly half as many rows as it has events.
 """
 
 from __future__ import annotations
@@ -19,16 +18,21 @@ CHUNK = 500
 
 
 def chunks(values: Sequence[T], size: int | None = None) -> Iterator[Sequence[T]]:
-    """The values in their order, as many at a time as a statement takes; none for none."""
+    """The values in their order, ``size`` at a time, or as many as a statement takes."""
     size = size or CHUNK
     for first in range(0, len(values), size):
         yield values[first : first + size]
 
 
-def given(
+def columns(table: Any, names: str) -> list[ColumnElement[Any]]:
+    """Some columns of a table (``table.c``), by their names with spaces between them."""
+    return [table[name] for name in names.split()]
+
+
+def filters(
     *pairs: tuple[Callable[[Any], ColumnElement[bool]], Any],
 ) -> Iterator[ColumnElement[bool]]:
-    """The conditions on values that are given: one that is None asks for nothing."""
+    """The conditions whose value is not None."""
     return (condition(value) for condition, value in pairs if value is not None)
 
 
@@ -47,7 +51,7 @@ async def rows_with(
 async def keep_newest(
     connection: AsyncConnection, table: Table, limit: int, *conditions: ColumnElement[bool]
 ) -> int:
-    """Remove all rows of some but those with the greatest ids; returns how many."""
+    """Remove rows that meet conditions, except those with the greatest ids; returns how many."""
     ids = table.c.id
     newest_to_go = select(ids).where(*conditions).order_by(ids.desc()).offset(limit).limit(1)
     result = await connection.execute(
@@ -57,16 +61,13 @@ async def keep_newest(
 
 
 def inserts(table: TableClause) -> str:
-    """The statement's beginning, for rows with a value for each column, in the table's order."""
+    """The beginning of a statement for rows with a value for each column, in the table's order."""
     names = ", ".join(f'"{column.name}"' for column in table.columns)
     return f"INSERT INTO {table.name} ({names})"
 
 
 def upserts(table: Table, changing: tuple[str, ...]) -> str:
-    """The statement's end: where a row with the same primary key is there, these columns change.
-
-    Without any, a row that is there stays.
-    """
+    """The end of the statement: of a row with the same primary key these columns change, if any."""
     if not changing:
         return " ON CONFLICT DO NOTHING"
     keys = ", ".join(f'"{column.name}"' for column in table.primary_key.columns)

@@ -184,11 +184,11 @@ class Database:
 
     async def _in_lane(self, lane: Lane, seconds: float | None, work: Work[T]) -> T:
         readers = self._readers[lane]
-        async with readers.place():  # a caller cancelled while waiting for one leaves at once
+        async with readers.slot():  # a caller cancelled while waiting for one leaves at once
             return await self._to_its_end(self._read(lane, seconds, work))
 
     async def _read(self, lane: Lane, seconds: float | None, work: Work[T]) -> T:
-        with translated(self.dialect, limited=seconds is not None):
+        with translate_errors(self.dialect, limited=seconds is not None):
             async with self._readers[lane].engine.connect() as connection:
 
                 async def transaction() -> T:
@@ -201,7 +201,7 @@ class Database:
                 return await self.dialect.run_quickly(connection, transaction())
 
     async def _write(self, work: Work[T]) -> T:
-        with translated(self.dialect):
+        with translate_errors(self.dialect):
             async with self._writer.begin() as connection:
                 return await work(connection)
 
@@ -230,24 +230,24 @@ class _Readers:
 
     def __init__(self, dialect: Dialect, lane: Lane, size: int) -> None:
         self.engine = dialect.reader(size, lane)
-        self._places = asyncio.Semaphore(size)
+        self._slots = asyncio.Semaphore(size)
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncIterator[None]:
         """Wait for a free connection; raises `OutageError` if there is none in time."""
         try:
             async with asyncio.timeout(POOL_SECONDS):
-                await self._places.acquire()
+                await self._slots.acquire()
         except TimeoutError:
             raise OutageError("the database is too busy: no connection became free") from None
         try:
             yield
         finally:
-            self._places.release()
+            self._slots.release()
 
 
 @contextmanager
-def translated(dialect: Dialect, *, limited: bool = False) -> Iterator[None]:
+def translate_errors(dialect: Dialect, *, limited: bool = False) -> Iterator[None]:
     """Turn an unreachable database into `OutageError`, a wrong address into `SettingsError`.
 
     A caller's request that is invalid becomes `BadRequestError`, and so does one that takes too
@@ -263,7 +263,7 @@ def translated(dialect: Dialect, *, limited: bool = False) -> Iterator[None]:
         for cause in _and_causes(error):
             if sentence := dialect.outage(cause):
                 raise OutageError(sentence) from error
-            if sentence := dialect.misconfigured(cause):
+            if sentence := dialect.settings_fault(cause):
                 raise SettingsError(f"ITC_DATABASE_URL: {sentence}") from error
             if dialect.is_timeout(cause):
                 if not limited:
@@ -271,8 +271,8 @@ def translated(dialect: Dialect, *, limited: bool = False) -> Iterator[None]:
                 raise BadRequestError(
                     "this takes too long to find: narrow it down by vhost, since, until or after"
                 ) from error
-            if said := dialect.misread(cause):
-                raise BadRequestError(said) from error
+            if sentence := dialect.regex_fault(cause):
+                raise BadRequestError(sentence) from error
         raise
 
 

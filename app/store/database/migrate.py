@@ -17,7 +17,7 @@ from sqlalchemy import Connection, FromClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import SettingsError
-from app.store.database.engine import dialect_of, parse_url, translated
+from app.store.database.engine import dialect_of, parse_url, translate_errors
 from app.store.database.searched import keys
 from app.store.database.tables import metadata
 
@@ -86,8 +86,8 @@ async def migrate(database_url: str) -> SchemaState:
     been changed, and `OutageError`.
     """
     _make_folder(database_url)
-    with translated(dialect_of(database_url)):
-        async with connected(database_url) as connection:
+    with translate_errors(dialect_of(database_url)):
+        async with locked_connection(database_url) as connection:
             state = await connection.run_sync(_state)
             if state.fault is not None:
                 raise _schema_error(state)
@@ -102,8 +102,8 @@ async def migrate(database_url: str) -> SchemaState:
 
 async def schema_state(database_url: str) -> SchemaState:
     """The tables' state; raises `OutageError`."""
-    with translated(dialect_of(database_url)):
-        async with connected(database_url) as connection:
+    with translate_errors(dialect_of(database_url)):
+        async with locked_connection(database_url) as connection:
             return await connection.run_sync(_state)
 
 
@@ -115,7 +115,7 @@ async def check_schema(connection: AsyncConnection) -> None:
 
 
 @asynccontextmanager
-async def connected(database_url: str) -> AsyncIterator[AsyncConnection]:
+async def locked_connection(database_url: str) -> AsyncIterator[AsyncConnection]:
     """A connection in one transaction, during which nobody else can change the tables."""
     dialect = dialect_of(database_url)
     engine = dialect.migrator()

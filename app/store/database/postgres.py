@@ -114,7 +114,7 @@ class Postgres:
 
         The server shows ``service`` with each connection.
         """
-        self._shown = _PROGRAM if service is None else f"{_PROGRAM} {service}"
+        self._application_name = _PROGRAM if service is None else f"{_PROGRAM} {service}"
         query = dict(url.query)
         if "sslmode" in query:
             query["ssl"] = query.pop("sslmode")
@@ -153,7 +153,7 @@ class Postgres:
                 "command_timeout": STATEMENT_SECONDS,
                 # JIT compilation pays for long queries; these are short, and many.
                 "server_settings": {
-                    "application_name": self._shown,
+                    "application_name": self._application_name,
                     "jit": "off",
                     "tcp_keepalives_idle": str(DEAD_SECONDS // 2),
                     "tcp_keepalives_interval": str(DEAD_SECONDS // 4),
@@ -292,14 +292,14 @@ class Postgres:
             return f"the database at {self._url.host} cannot be reached"
         return None
 
-    def misconfigured(self, error: BaseException) -> str | None:
+    def settings_fault(self, error: BaseException) -> str | None:
         return _by_state(_SETTINGS, error) if isinstance(error, errors.PostgresError) else None
 
     def refuses(self, error: BaseException) -> bool:
         state = getattr(error, "sqlstate", None) if isinstance(error, errors.PostgresError) else ""
         return (state or "")[:2] in _VALUE_ERRORS
 
-    def misread(self, error: BaseException) -> str | None:
+    def regex_fault(self, error: BaseException) -> str | None:
         """The server's word on an invalid regular expression, in a sentence."""
         if isinstance(error, errors.InvalidRegularExpressionError):
             return f"not one of PostgreSQL's regular expressions: {error}"

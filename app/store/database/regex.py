@@ -23,7 +23,7 @@ def check(pattern: str) -> str:
     if len(pattern) > LONGEST:
         raise BadRequestError(f"a regular expression has at most {LONGEST} characters")
     try:
-        _compiled(pattern)
+        _searcher(pattern)
     except re2.error as error:
         reason = error.args[0]
         message = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
@@ -31,13 +31,13 @@ def check(pattern: str) -> str:
     return pattern
 
 
-def found(pattern: str, value: str | None) -> bool | None:
+def matches(pattern: str, value: str | None) -> bool | None:
     """SQLite's ``value REGEXP pattern``: whether the pattern is found anywhere in the value."""
-    return None if value is None else _compiled(pattern)(value) is not None
+    return None if value is None else _searcher(pattern)(value) is not None
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(pattern: str) -> Callable[[str], Any]:
+def _searcher(pattern: str) -> Callable[[str], Any]:
     options = re2.Options()
     options.log_errors = False  # they go into the answer, not the log
     compile_it: Callable[..., Any] = re2.compile

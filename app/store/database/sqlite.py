@@ -23,7 +23,7 @@ from app.errors import SettingsError
 from app.store.database import regex
 from app.store.database.chunks import inserts, upserts
 from app.store.database.lanes import POOL_SECONDS, Lane
-from app.store.database.one_trip import all_rows, connected, in_its_thread
+from app.store.database.one_trip import all_rows, connect, in_its_thread
 from app.store.database.searched import Writing, keys
 from model.bodies import searchable
 from model.words import EdgeKind
@@ -172,7 +172,7 @@ class Sqlite:
         engine = create_async_engine(
             self._url,
             async_creator=partial(
-                connected,
+                connect,
                 self._url.database or "",
                 isolation_level=None,  # no transactions except those begun here
                 timeout=BUSY_SECONDS,
@@ -303,7 +303,7 @@ class Sqlite:
             return _OUTAGES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
         return None
 
-    def misconfigured(self, error: BaseException) -> str | None:
+    def settings_fault(self, error: BaseException) -> str | None:
         """The fault of the address, in a sentence, if this driver's error says so."""
         return _UNUSABLE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
 
@@ -311,7 +311,7 @@ class Sqlite:
         """Tell whether this driver's error is about a value."""
         return getattr(error, "sqlite_errorcode", 0) & 0xFF in _VALUE_ERRORS
 
-    def misread(self, error: BaseException) -> str | None:
+    def regex_fault(self, error: BaseException) -> str | None:
         """Nothing: `app.store.database.regex` does the matching, and has already checked them."""
 
     def is_timeout(self, error: BaseException) -> bool:
@@ -367,7 +367,7 @@ def _set_up_reader(connection: Any, entry: ConnectionPoolEntry, cached: int) -> 
     connection.run_async(
         lambda driver: driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
     )
-    connection.create_function("regexp", 2, regex.found, deterministic=True)
+    connection.create_function("regexp", 2, regex.matches, deterministic=True)
     connection.create_function("searchable", 3, searchable, deterministic=True)
     _set(connection, entry, ["query_only=ON", f"cache_size=-{cached}"])
 

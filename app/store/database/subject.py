@@ -59,7 +59,7 @@ searches = _in_transaction(lambda database, work: database.search(Lane.search, w
 writes = _in_transaction(Database.write)
 
 
-def reading(
+def read_method(
     work: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
 ) -> Callable[Concatenate[Subject, P], Coroutine[Any, Any, T]]:
     """A method that runs a function of a connection in a read-only transaction."""

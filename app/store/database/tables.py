@@ -179,7 +179,7 @@ def _column(field: Field) -> Column[Any]:
     return Column(field.column, kind, nullable=field.stored.null)
 
 
-FAILED = {
+FAILURES = {
     "died": "match = 3 AND NOT quiet",
     "came_back": "match = 2 AND NOT quiet",
     "unroutable": "routed_queues = '[]' AND NOT quiet",
@@ -209,7 +209,7 @@ events = _table(
     # and those that went nowhere. Three, so that many of one kind are not in another's way.
     *(
         _partial(f"ix_events_{kind}", condition, "trace_id", "id")
-        for kind, condition in FAILED.items()
+        for kind, condition in FAILURES.items()
     ),
 )
 

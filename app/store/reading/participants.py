@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, and_, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import chunks, given, rows_with
+from app.store.database.chunks import chunks, filters, rows_with
 from app.store.database.subject import Subject, reads
 from app.stored.reading import Participant, ParticipantChannel, VectorEntry
 from app.tracker.identity import named
@@ -107,7 +107,7 @@ class Participants(Subject):
             select(*fields)
             .join(tables.traces, tables.traces.c.id == _who.trace_id)
             .join(first, first.c.id == _who.first_event_id)
-            .where(_who.trace_id == trace_id, *given((_who.last_event_id.__lt__, before_id)))
+            .where(_who.trace_id == trace_id, *filters((_who.last_event_id.__lt__, before_id)))
             .order_by(_who.last_event_id.desc())
             .limit(limit)
         )

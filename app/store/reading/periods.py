@@ -7,12 +7,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.capture import gaps
 from app.store.database import tables
-from app.store.database.chunks import given
+from app.store.database.chunks import filters
 from app.store.database.subject import Subject, reads, searches
 from app.store.reading.times import ids_between, within
 from app.stored.reading import TracePeriod
 from model.times import Microseconds
-from statements import Question, spanned_sql
+from statements import Question, gaps_sql
 
 _events = tables.events.c
 _gaps = tables.gaps.c
@@ -65,7 +65,7 @@ def _overlaps(
     by_clock = and_(true(), *bounds)
     if first is None or last is None:
         return by_clock
-    return or_(by_clock, text(spanned_sql(Question.between(0, first, last))))
+    return or_(by_clock, text(gaps_sql(Question.between(0, first, last))))
 
 
 async def _end(
@@ -73,7 +73,7 @@ async def _end(
 ) -> int | None:
     its = tables.events.c
     first, beyond = await ids_between(connection, since, until)
-    met = given(
+    met = filters(
         (its.id.__ge__, first),
         (its.id.__lt__, beyond),
         (its.recorded_at.__ge__, since),

@@ -29,11 +29,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import BadRequestError
 from app.store.capture import keys
 from app.store.database import tables
-from app.store.database.chunks import given
+from app.store.database.chunks import filters
 from app.store.database.engine import Dialect
 from app.store.database.lanes import Lane
 from app.store.database.searched import searched_keys
-from app.store.database.subject import Subject, reading, reads, searches
+from app.store.database.subject import Subject, read_method, reads, searches
 from app.store.reading import over_time
 from app.store.reading.events import all_by_ids, by_id, by_ids, found_by_ids
 from app.store.reading.filters import (
@@ -208,8 +208,8 @@ class _Scope(msgspec.Struct, frozen=True):
 class Events(Subject):
     """The events of all traces."""
 
-    get = reading(by_id)
-    get_all = reading(all_by_ids)
+    get = read_method(by_id)
+    get_all = read_method(all_by_ids)
 
     async def find(
         self,
@@ -313,12 +313,12 @@ def _lane(
 async def _scope(
     connection: AsyncConnection, dialect: Dialect, asked: EventFilter, after: int | None = None
 ) -> _Scope:
-    query = select(_traces.id, _traces.events).where(*given((_traces.vhost.in_, asked.visible)))
+    query = select(_traces.id, _traces.events).where(*filters((_traces.vhost.in_, asked.visible)))
     if after is not None:
         query = query.where(_traces.last_event_id > within(after))
     found = (await connection.execute(query)).all()
     narrowed = conditions(asked, dialect)
-    indexed = await keys.indexed(connection) if asked.named else {}
+    indexed = await keys.index_starts(connection) if asked.named else {}
     by_index, by_event = lookups(asked, dialect, indexed)
     first, end = await ids_between(connection, asked.since, asked.until)
     scope = _Scope(
@@ -366,7 +366,7 @@ async def ids_that_fit(
     connection: AsyncConnection, dialect: Dialect, asked: EventFilter, ids: Sequence[int]
 ) -> set[int]:
     """Return those of some ids whose events a filter asks for, whatever their virtual hosts."""
-    indexed = await keys.indexed(connection) if asked.named else {}
+    indexed = await keys.index_starts(connection) if asked.named else {}
     by_index, by_event = lookups(asked, dialect, indexed)
     query = select(_events.id).where(
         _events.id.in_(ids), *conditions(asked, dialect), *by_event, *map(has_key, by_index)

@@ -23,7 +23,7 @@ from app.store.causality.ranges import oldest
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
 from app.store.database.lanes import Lane
-from app.store.database.subject import Subject, reading, reads, writes
+from app.store.database.subject import Subject, read_method, reads, writes
 from app.store.reading.events import by_ids
 from app.store.spans.ancestry import has_sent
 from app.store.spans.leads import (
@@ -34,7 +34,7 @@ from app.store.spans.leads import (
     new_publishes,
     new_spans,
     read_spans,
-    waiting_for,
+    waiting_publishes,
 )
 from app.stored.spans import HandlingTime, Span, SpanKind
 from app.tracker.links import SPANS_RULE
@@ -87,7 +87,7 @@ class Spans(Subject):
         earliest: int | None = (await connection.execute(query)).scalar_one_or_none()
         return earliest
 
-    late_between = reading(late_between)
+    late_between = read_method(late_between)
 
     @reads
     async def handled(self, connection: AsyncConnection, event: Event) -> list[HandlingTime]:
@@ -122,7 +122,7 @@ class Spans(Subject):
         arrived = await self.database.read(new_spans, Lane.bulk)
         if arrived:
             rows = await self.database.read(
-                lambda reading: waiting_for(reading, arrived), Lane.bulk
+                lambda reading: waiting_publishes(reading, arrived), Lane.bulk
             )
             await self._settle(rows[:ROUND])
             if len(rows) > ROUND:
@@ -263,7 +263,7 @@ class Spans(Subject):
         return pairs[-1], len(late)
 
 
-async def handled_by(
+async def handling_times(
     connection: AsyncConnection, trace_id: int, deliveries: Mapping[int, Sequence[int]]
 ) -> dict[int, list[HandlingTime]]:
     """Find the times of handling of deliveries, as `Spans.handled`; without those nothing tells of.

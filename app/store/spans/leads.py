@@ -96,7 +96,7 @@ async def new_spans(connection: AsyncConnection) -> list[bytes]:
     return [*(await connection.execute(query)).scalars()]
 
 
-async def waiting_for(connection: AsyncConnection, arrived: list[bytes]) -> list[Row]:
+async def waiting_publishes(connection: AsyncConnection, arrived: list[bytes]) -> list[Row]:
     """The publishes that wait for some spans, one more than a round takes up."""
     query = (
         _publishes()

@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import BadRequestError, NotFoundError
 from app.store.capture.leases import lock_trace
 from app.store.database import tables
-from app.store.database.chunks import given, keep_newest
+from app.store.database.chunks import filters, keep_newest
 from app.store.database.subject import Subject, reads, writes
 from app.stored.assertions import (
     MOST_A_MINUTE,
@@ -57,7 +57,7 @@ class Assertions(Subject):
         self, connection: AsyncConnection, vhosts: Collection[str] | None = None
     ) -> Sequence[HeldAssertion]:
         """Those of all virtual hosts that may be seen, by virtual host and in their order."""
-        query = _query().where(*given((_traces.vhost.in_, vhosts)))
+        query = _query().where(*filters((_traces.vhost.in_, vhosts)))
         return await _read(connection, query.order_by(_traces.vhost, _assertions.position))
 
     @reads

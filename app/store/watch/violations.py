@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, and_, case, exists, func, not_, or
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import given
+from app.store.database.chunks import filters
 from app.store.database.subject import Subject, reads, writes
 from app.stored.assertions import Telling, Violation, ViolationFilter, ViolationKind, WebhookState
 
@@ -35,7 +35,7 @@ class Violations(Subject):
         limit: int = 100,
     ) -> Sequence[Violation]:
         """The newest, only those before a violation's id."""
-        conditions = given(
+        conditions = filters(
             (_traces.vhost.in_, request.visible),
             (_violations.assertion.__eq__, request.assertion),
             (_violations.kind.__eq__, request.kind),

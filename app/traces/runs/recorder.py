@@ -147,7 +147,7 @@ class Recorder:
         Raises `OutageError`.
         """
         pipeline = self._pipeline
-        own_rules = tuple(await pipeline.store.link_rules.own(pipeline.trace.id))
+        own_rules = tuple(await pipeline.store.link_rules.list_own(pipeline.trace.id))
         if own_rules != self._own_rules:
             self._own_rules, self._are_rules_due = own_rules, True
 
