@@ -585,7 +585,7 @@ async def test_the_last_events_that_may_be_named_are_restored_oldest_first(
     await store.batches.append(other.id, strangers.batch())
     named = [each for each in told if each.names.ids]
     for most in (0, 1, 5, 100):
-        restored = (await store.checkpoints.restore(trace_id, 0, named=most)).named
+        restored = (await store.checkpoints.restore(trace_id, 0, named_events=most)).named
         assert [
             (each.keys, each.is_delivery, each.participant, each.height, each.message.id)
             for each in restored

@@ -167,7 +167,7 @@ async def test_postgresql_sorts_no_trace_to_find_its_last_events(
 
     for readers in store._database._readers.values():
         event.listen(readers.engine.sync_engine, "before_cursor_execute", note)
-    await store.checkpoints.restore(trace_id, 10, named=10)
+    await store.checkpoints.restore(trace_id, 10, named_events=10)
     assert len(plans) == 4
     # Copies that are lost are few: there is a bound.
     assert [plan for plan in plans if "Sort" in plan and "lost_copies" not in plan] == []

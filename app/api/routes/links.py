@@ -44,8 +44,8 @@ async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Respons
     """Every rule of a virtual host, in their order, and from which event on it holds."""
     trace_id = await trace_id_of(vhost, user, parts)
     rules = parts.store.link_rules
-    all_rules = merged(parts.link_rules, await rules.own(trace_id))
-    return json_answer(listed(all_rules, await rules.held(trace_id)))
+    all_rules = merged(parts.link_rules, await rules.list_own(trace_id))
+    return json_answer(listed(all_rules, await rules.list_effective(trace_id)))
 
 
 @router.put(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import and_, delete, func, select, update
+from sqlalchemy import Select, and_, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
@@ -51,14 +51,15 @@ class Aliases(Subject):
         )
         if result.rowcount == 0:
             raise NotFoundError(f"participant {number} has no alias")
-        query = (
+        query: Select[Any] = (
             select(*columns(_participants, "number user place client assumed"), _traces.policy)
             .join(tables.traces, _traces.id == _participants.trace_id)
             .where(_participants.trace_id == trace_id, _participants.key == key)
         )
-        for namesake, *parts, policy in (await connection.execute(query)).all():
-            name = Identity.stored(key, *parts, Policy(policy)).label(namesake)
-            await _update(connection, trace_id, namesake, name=name)
+        rows = (await connection.execute(query)).all()
+        for namesake, user, place, client, assumed, policy in rows:
+            identity = Identity.stored(key, user, place, client, assumed, Policy(policy))
+            await _update(connection, trace_id, namesake, name=identity.label(namesake))
 
     async def learn(self, trace_id: int) -> int:
         """Name participants after clients that became known later; returns how many.
@@ -75,7 +76,7 @@ class Aliases(Subject):
         self, connection: AsyncConnection, trace_id: int
     ) -> Sequence[tuple[int, Identity]]:
         fields = *columns(_participants, "number key user place"), _traces.policy
-        query = (
+        query: Select[Any] = (
             select(*fields, func.max(_connections.client))
             .join(tables.traces, _traces.id == _participants.trace_id)
             .join(tables.channels, tables.CHANNELS_OF_PARTICIPANT)

@@ -229,7 +229,7 @@ async def _store_checkpoint(
     new_copies = rows.copy_rows(trace_id, changes.copies_added)
     await dialect.insert_many(connection, tables.copies, new_copies)
     await remove_copies(connection, trace_id, changes.copies_removed)
-    lost_copies = rows.lost_rows(trace_id, changes.copies_lost)
+    lost_copies = rows.lost_copy_rows(trace_id, changes.copies_lost)
     await dialect.upsert_many(connection, tables.lost_copies, lost_copies, ())
 
 

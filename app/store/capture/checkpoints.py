@@ -86,7 +86,7 @@ class Checkpoints(Subject):
         the trace and began its first run, is not read again. Raises `NotFoundError`.
         """
         first = select(func.min(_first_events.id)).where(_first_events.trace_id == trace_id)
-        query = (
+        query: Select[Any] = (
             select(
                 *columns(_traces, "checkpoint window ledger last_event_id epoch"),
                 func.coalesce(_events.recorded_at, _traces.created_at),
@@ -195,7 +195,7 @@ async def _read_handovers(trace: _Restoration, limit: int) -> list[Handover]:
         )
         .select_from(tables.events.outerjoin(cause, is_cause))
         .where(_events.trace_id == trace.trace_id, _events.queue.is_not(None))
-        .where(_events.id > trace.known.last_event_id)
+        .where(_events.id > trace.previous.last_event_id)
         .order_by(_events.id.desc())
         .limit(limit)
     )
@@ -212,19 +212,19 @@ async def _read_handovers(trace: _Restoration, limit: int) -> list[Handover]:
         newest_first.append(
             Handover(queue, fingerprint, publish, delivery, participant, candidates, has_brought)
         )
-    return _last(trace.known.handovers, newest_first, limit)
+    return _last(trace.previous.handovers, newest_first, limit)
 
 
 async def _read_published(trace: _Restoration, last: int) -> list[tuple[bytes, Reference]]:
     """The last publishes that an exchange may keep, each with its fingerprint, oldest first."""
     first = last - LOOK_BACK
-    earlier = [publish for publish in trace.known.kept if (publish[1].id or 0) > first]
+    earlier = [publish for publish in trace.previous.kept if (publish[1].id or 0) > first]
     query = (
         select(_events.fingerprint, _events.id, _events.clock, _events.lamport)
         .where(_events.trace_id == trace.trace_id, _events.type == int(EventType.published))
         .where(
             or_(_events.exchange != "", _events.routed_queues == "[]"),
-            _events.id > max(first, trace.known.last_event_id),
+            _events.id > max(first, trace.previous.last_event_id),
         )
         .order_by(_events.id.desc())
         .limit(MOST_PUBLISHED)
@@ -270,7 +270,7 @@ async def _read_named(
             messages.id.table,
             and_(messages.id == _events.cause_id, _events.trace_id == messages.trace_id),
         )
-        .where(_events.trace_id == trace.trace_id, _events.id > trace.known.last_event_id)
+        .where(_events.trace_id == trace.trace_id, _events.id > trace.previous.last_event_id)
         .where(_events.ids.is_not(None), ~_events.quiet)
         .order_by(_events.id.desc())
         .limit(limit)
@@ -287,7 +287,7 @@ async def _read_named(
                 message = trace.reference(row.cause_id, row.message_clock, row.message_lamport)
         newest_first.append(
             NamedEvent(
-                keys=tuple(chunks(row.ids, KEY_BYTES)),
+                keys=tuple(map(bytes, chunks(row.ids, KEY_BYTES))),
                 is_delivery=is_delivery,
                 participant=row.participant,
                 channel_key=row.channel,
@@ -298,7 +298,7 @@ async def _read_named(
                 queue=row.queue,
             )
         )
-    oldest_first = _last(trace.known.named, newest_first, limit)
+    oldest_first = _last(trace.previous.named, newest_first, limit)
     if oldest_first:
         consequences, originals = await _read_consequences(trace, oldest_first[0].reference.id or 0)
         for event in oldest_first:

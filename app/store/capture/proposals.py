@@ -56,8 +56,10 @@ class RuleProposals(Subject):
         coverages = []
         for vhost, looked_at, text, *counts in await connection.execute(query):
             totals = dict(zip(_NUMBERS, map(int, counts), strict=True))
-            totals |= {"looked_at": looked_at, "found": _decode(text) if text else ()}
-            coverages.append(TraceCoverage(vhost=vhost, **totals))
+            proposals = _decode(text) if text else ()
+            coverages.append(
+                TraceCoverage(vhost=vhost, looked_at=looked_at, found=proposals, **totals)
+            )
         return coverages
 
     @writes

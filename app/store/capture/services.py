@@ -6,7 +6,9 @@ trace: a trace's own row may be locked by a batch that is being stored.
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, and_, delete, insert, not_, or_, select, true, update
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, delete, insert, not_, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
@@ -91,7 +93,7 @@ class Services(Subject):
     async def all(self, connection: AsyncConnection) -> list[Service]:
         """All services, in the order of their start."""
         fields = columns(_services, "id name started_at idle_since")
-        query = select(*fields, lives(self.database), _services.snapshots).order_by(
+        query: Select[Any] = select(*fields, lives(self.database), _services.snapshots).order_by(
             _services.started_at, _services.id
         )
         return [Service(*row) for row in await connection.execute(query)]
