@@ -80,7 +80,7 @@ async def test_nobody_is_named_who_is_not_there(store: Store, trace_id: int) -> 
 async def test_there_are_so_many_aliases_and_no_more(
     store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aliases, "MOST", 2)
+    monkeypatch.setattr(aliases, "MOST_ALIASES", 2)
     await store.batches.append(trace_id, History(seed=3).batch(60))
     for number in (1, 2, 1):
         await store.aliases.give(trace_id, number, f"Service {number}")

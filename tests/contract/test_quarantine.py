@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import UnfitError
 from app.store import Store
-from app.store.capture.gaps import CROWD, MOST_NEAR, NEAR
+from app.store.capture.gaps import CROWD, MOST_NEAR, NEAR_EVENTS
 from app.tracker import NOWHERE, Channel, Publish, Unreadable
 from model.deaths import LossWord
 from model.gaps import Gap
@@ -159,7 +159,7 @@ async def test_where_many_cannot_be_read_gaps_are_bounded_and_lose_none(
         places = [Channel("n", f"c:{some}-{n} -> b", 1, "u") for n in range(MOST_NEAR)]
         await trace.take([each for at in places for each in (unread(channel=at), deliver())])
     gaps = await store.gaps.newest(trace_id, limit=1_000)
-    assert len(gaps) <= MOST_NEAR + 1 < NEAR
+    assert len(gaps) <= MOST_NEAR + 1 < NEAR_EVENTS
     assert sum(gap.quarantined for gap in gaps) == 3 * MOST_NEAR
     [crowd] = [gap for gap in gaps if gap.reason == CROWD]
     assert crowd.channel is None
