@@ -1,4 +1,4 @@
-"""What the service's store and Spark's jobs both ask in SQL: of gaps, and whether participants act.
+"""SQL that the service's store and Spark's jobs share: on gaps, and on the soundness of answers.
 
 Statements are text over the tables that both read, and load nothing but `model`, some of whose
 predicates they say in SQL; tests hold one to the other. Numbers and names in them are our own, or
@@ -16,12 +16,12 @@ from model.sound import LEAST_SHARE, MOST_LATE, MOST_MISSED, MOST_QUIET, Evidenc
 from model.words import Way
 
 REACTIONS = "CASE WHEN reactions < explained + spanned THEN explained + spanned ELSE reactions END"
-"""A participant's `Evidence.reactions`: whoever was handed nothing may have its causes elsewhere,
-as spans tell, so there are at least these."""
+"""A participant's `Evidence.reactions`, and at least those that links tell of: one that was handed
+nothing may have its causes elsewhere, as spans tell."""
 EVIDENCE = tuple(
     REACTIONS if field.name == "reactions" else field.name for field in fields(Evidence)
 )
-"""What each field of a participant's `Evidence` is."""
+"""The expressions of a participant's `Evidence`, in the order of its fields."""
 
 
 class Question(NamedTuple):
@@ -38,7 +38,7 @@ class Question(NamedTuple):
 
 
 PARAMETERS = Question(":trace", ":first", ":last")
-"""For a statement that is told with its parameters what it is about, and is parsed only once."""
+"""For a statement that takes its subject from parameters, and is parsed only once."""
 
 
 def gaps_sql(question: Question) -> str:
@@ -80,7 +80,7 @@ WHERE t.id = {trace} AND p.trace_id = t.id AND EXISTS (
 def missing_sql(question: Question) -> str:
     """The statement for each `SplitParticipant`, as of its `is_within`.
 
-    One whose messages name causes that it knew itself, with hardly an exception, is none.
+    A participant whose messages hardly ever name causes that it did not know is left out.
     """
     return (
         "SELECT t.vhost, t.policy, p.number, p.name, p.first_event_id, p.last_event_id, p.known,"

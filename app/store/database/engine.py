@@ -31,7 +31,7 @@ Work: TypeAlias = Callable[[AsyncConnection], Awaitable[T]]
 
 
 class _SharedReader(NamedTuple):
-    """A transaction that a task reads in, or a thread, whatever it asks."""
+    """The transaction of all quick reads of a task or a thread."""
 
     database: Database
     reader: object
@@ -67,7 +67,7 @@ def parse_url(database_url: str) -> URL:
 
 
 def dialect_of(database_url: str, service: str | None = None) -> Dialect:
-    """The dialect that an address asks for; raises `SettingsError` if there is none."""
+    """The dialect of an address; raises `SettingsError` if there is none."""
     url = parse_url(database_url)
     kind = sqlite.Sqlite if url.get_backend_name() == sqlite.NAME else postgres.Postgres
     return kind(url, service)
@@ -103,19 +103,16 @@ class Database:
         self._is_given_up = False
 
     def give_up(self) -> None:
-        """Break off all transactions, and begin no more: the service must end.
+        """Break off all transactions, and begin no more; each raises `OutageError`.
 
-        Each raises `OutageError`. A commit on its way is in doubt, as after a crash.
+        A commit on its way is in doubt, as after a crash.
         """
         self._is_given_up = True
         for task in self._running:
             task.cancel()
 
     async def close(self) -> None:
-        """Wait for running transactions to end, and close all connections.
-
-        Once it is given up, what does not end soon is left to the end of the process.
-        """
+        """Wait for running transactions to end, or only briefly once given up, and close all."""
         if self._running:
             await asyncio.wait(self._running, timeout=self._patience)
         await self._dispose(*(readers.engine for readers in self._readers.values()))
@@ -140,8 +137,8 @@ class Database:
     async def read(self, work: Work[T], lane: Lane = Lane.quick) -> T:
         """The result of ``work`` in a read-only transaction; raises `OutageError`.
 
-        All but bulk work waits for nothing but its connection: where that has a thread, it runs
-        there. Quick work within `at_once`, in that one.
+        All work except bulk work must wait for its connection alone, and runs in its thread if it
+        has one. Quick work within `at_once` shares that transaction.
         """
         reader = _shared_reader.get()
         # Tasks that a sharing one has started inherit the variable, and may outlive its connection.
@@ -151,10 +148,9 @@ class Database:
         return await self._in_lane(lane, None, work)
 
     async def at_once(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of ``work``, all of whose quick reads are of one transaction.
+        """The result of ``work``, whose quick reads share one transaction and see one moment.
 
-        They see the store as of one moment, and cost one beginning and one end. It is quick work
-        as a whole, and waits for nothing else. Raises `OutageError`.
+        As a whole it is quick work too: it waits for nothing else. Raises `OutageError`.
         """
 
         async def transaction(connection: AsyncConnection) -> T:
@@ -176,7 +172,7 @@ class Database:
         return await self._to_its_end(self._write(work))
 
     def refuses(self, error: BaseException) -> bool:
-        """Tell whether the database or its driver did not take a value, as an error says."""
+        """Tell whether an error says that the database or its driver did not take a value."""
         return any(
             isinstance(cause, ValueError | OverflowError) or self.dialect.refuses(cause)
             for cause in _and_causes(error)
@@ -277,10 +273,10 @@ def translate_errors(dialect: Dialect, *, limited: bool = False) -> Iterator[Non
 
 
 def _and_causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, what it wraps and what it came from, outermost first.
+    """An error and the errors that it wraps or came from, outermost first.
 
-    A connection that broke in the middle of a transaction is often seen only when that is to be
-    rolled back, in an error of the library's own.
+    A connection that broke in a transaction often shows only at the rollback, in an error of the
+    library's own.
     """
     cause: BaseException | None = error
     for _ in range(8):

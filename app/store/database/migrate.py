@@ -155,7 +155,7 @@ def _make_folder(database_url: str) -> None:
 
 @functools.cache
 def _revisions() -> tuple[str, ...]:
-    """Those that this program knows, the newest first."""
+    """This program's revisions, the newest first."""
     scripts = ScriptDirectory.from_config(migration_config())
     return tuple(str(script.revision) for script in scripts.walk_revisions())
 

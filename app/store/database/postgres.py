@@ -28,11 +28,11 @@ WRITERS = 4
 READERS = {Lane.quick: 8, Lane.follow: 2, Lane.bulk: 2}
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
-# A network that drops everything without a word is noticed within this time, at both ends. A server
-# that is only slow is not meant: its system answers for it.
+# A network that drops everything silently is noticed within this time, at both ends. A server that
+# is only slow is not affected: its system answers for it.
 DEAD_SECONDS = 20
-# A writer's client that says nothing in the middle of a transaction is stopped or cut off, and what
-# it has locked holds up everybody.
+# A writer that is silent this long in a transaction is stopped or cut off, and its locks hold up
+# everybody.
 IDLE_SECONDS = 10
 ADVISORY_LOCK = 15_680  # any number, the same for all who change tables
 
@@ -53,8 +53,8 @@ _OUTAGES = {
     "58": "the database's disk gave an error",
     "XX000": "the database had an internal error",
 }
-# What the driver says of itself when a connection broke at a moment that it did not expect: it has
-# classes for that, and for wrong calls too, which only the text tells apart.
+# Texts of the driver's errors when a connection broke at a moment that it did not expect: their
+# classes are also those of wrong calls.
 _CONNECTION_BROKEN = re.compile(
     "clos(ed|ing)|another operation|released back|manually started transaction|the transaction is"
 )
@@ -231,9 +231,9 @@ class Postgres:
         await _set(connection, "lock_timeout", str(round(seconds * 1000)))
 
     async def break_off(self, connection: AsyncConnection, trace_id: int) -> None:
-        """End the connection of whoever has a trace's row locked.
+        """End the connection that has a trace's row locked.
 
-        The server may believe in a client that is stopped or cut off for any length of time.
+        The server may take a client for alive that was stopped or cut off long ago.
         """
         await connection.execute(sa.text(_BREAK_OFF), {"trace": trace_id})
 
@@ -249,12 +249,12 @@ class Postgres:
         return sa.cast(seconds * 1_000_000, sa.BigInteger)
 
     async def size(self, connection: AsyncConnection) -> int:
-        """Bytes that the database takes, what its vacuum has not given back among them."""
+        """Bytes that the database takes, including space that its vacuum has not given back."""
         size = sa.select(sa.func.pg_database_size(sa.func.current_database()))
         return int((await connection.execute(size)).scalar_one())
 
     async def reclaim(self, connection: AsyncConnection) -> bool:
-        """Nothing, and no more: the server's own vacuum does it."""
+        """False, with nothing done: the server's own vacuum does it."""
         return False
 
     def contains(self, column: sa.ColumnElement[Any], part: str | bytes) -> sa.ColumnElement[bool]:
@@ -266,7 +266,7 @@ class Postgres:
         encoding: sa.ColumnElement[str | None],
         escapes: bool,
     ) -> None:
-        """Its server has no function that reads gzip, nor one for JSON that is cut."""
+        """None: the server has no function that reads gzip, nor one for JSON that is cut."""
 
     def property_text(
         self, column: sa.ColumnElement[str], *path: str
@@ -300,7 +300,7 @@ class Postgres:
         return (state or "")[:2] in _VALUE_ERRORS
 
     def regex_fault(self, error: BaseException) -> str | None:
-        """The server's word on an invalid regular expression, in a sentence."""
+        """The server's complaint about an invalid regular expression, in a sentence."""
         if isinstance(error, errors.InvalidRegularExpressionError):
             return f"not one of PostgreSQL's regular expressions: {error}"
         return None

@@ -91,31 +91,30 @@ def run_in_sql(event_id: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
 
 
 def is_conversation(roles: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
-    """Tell whether keys that are looked up by event are of conversations.
+    """The condition that keys, looked up by event, are of conversations.
 
-    SQLite takes its index by event for no condition but the index's own, word for word: a parameter
-    in it, and it goes through all of the trace.
+    SQLite uses its index by event only for the index's own condition, word for word: with a
+    parameter in it, it goes through all of the trace.
     """
     return roles.bitwise_and(_IN_ROLES) != sa.literal_column("0", sa.SmallInteger)
 
 
 def is_searched_conversation(roles: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
-    """Tell whether keys that are looked up by key are of conversations.
+    """The condition that keys, looked up by key, are of conversations.
 
-    In other words than `is_conversation`, so that SQLite does not look them up by event.
+    It differs from `is_conversation`, so that SQLite does not look them up by event.
     """
     return roles.bitwise_and(_IN_ROLES) == _IN_ROLES
 
 
 class Writing:
-    """The words in which statements write keys of a trace: on SQLite each with its run."""
+    """SQL that writes a trace's keys: with ``with_runs`` each with its run, as on SQLite."""
 
     def __init__(self, *, with_runs: bool) -> None:
-        """``with_runs``: the table is in the order of runs."""
         self._with_runs = with_runs
 
     def insert(self, event_id: str, key: str, roles: str) -> str:
-        """The beginning of an INSERT of what a query finds, up to its FROM."""
+        """The beginning of an INSERT from a query, up to its FROM."""
         columns, values = "trace_id, event_id, key, roles", f":trace, {event_id}, {key}, {roles}"
         if self._with_runs:
             columns, values = f"{columns}, run", f"{values}, -({event_id} >> 16)"
@@ -130,7 +129,7 @@ class Writing:
 
 
 def is_of_metadata(name: str | None, kind: str, parents: Mapping[str, str | None]) -> bool:
-    """Tell whether a table or an index is one that Alembic can compare, and not made here."""
+    """Tell whether Alembic can compare a table or an index: it is not made here."""
     return name not in ("keys", "runs")
 
 

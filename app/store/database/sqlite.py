@@ -33,8 +33,7 @@ T = TypeVar("T")
 NAME = "sqlite"
 
 READERS = {Lane.quick: 4, Lane.follow: 2, Lane.bulk: 2}
-# What each connection remembers of the file, in KiB. Whoever looks through all of it soon has none
-# of what it needs there.
+# Each connection's cache of the file, in KiB; scans of the whole file would not gain from more.
 CACHED = {Lane.quick: 65_536, Lane.probe: 64}
 CACHED_ELSE = 16_384
 BUSY_SECONDS = 10  # another process writes: one that runs traces, or migrates; never Spark
@@ -161,7 +160,7 @@ class Sqlite:
         return engine
 
     async def lock_tables(self, connection: AsyncConnection) -> None:
-        """Nothing: a writing transaction already keeps others from changing tables."""
+        """Nothing to do: a writing transaction already keeps others from changing tables."""
 
     def _writing_engine(self) -> AsyncEngine:
         engine = self._engine(1)
@@ -226,7 +225,7 @@ class Sqlite:
         return await in_its_thread(raw.driver_connection, work)
 
     async def follow_indexes(self, connection: AsyncConnection) -> None:
-        """Nothing: it does."""
+        """Nothing to do: SQLite follows indexes anyway."""
 
     async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
         """Interrupt what this connection runs after this time; None for no limit."""
@@ -234,13 +233,13 @@ class Sqlite:
         raw.info["deadline"].at = None if seconds is None else time.monotonic() + seconds
 
     async def limit_waiting(self, connection: AsyncConnection, seconds: float) -> None:
-        """Nothing: a transaction that writes has waited for its turn before it begins."""
+        """Nothing to do: a writing transaction has waited for its turn before it begins."""
 
     async def break_off(self, connection: AsyncConnection, trace_id: int) -> None:
-        """Nothing: a process that is killed leaves no transaction open."""
+        """Nothing to do: a process that is killed leaves no transaction open."""
 
     def is_gone(self, service: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-        """Not known here; there is one service at a time."""
+        """False: there is one service at a time."""
         return sa.false()
 
     def now(self, clock: Callable[[], int]) -> sa.ColumnElement[int]:
@@ -269,7 +268,7 @@ class Sqlite:
         return bool(free - pages > 2 * spare)
 
     def contains(self, column: sa.ColumnElement[Any], part: str | bytes) -> sa.ColumnElement[bool]:
-        """Tell whether a text contains another, case-sensitively (LIKE ignores case), or bytes."""
+        """The condition that a text, case-sensitively (LIKE ignores case), or bytes have a part."""
         return sa.func.instr(column, part) > 0
 
     def searchable(
@@ -278,7 +277,7 @@ class Sqlite:
         encoding: sa.ColumnElement[str | None],
         escapes: bool,
     ) -> sa.ColumnElement[bytes | None]:
-        """The text of a body that has another than it shows; NULL where it has not."""
+        """The text that a body's encoding or escapes hide; NULL where they hide none."""
         return sa.func.searchable(payload, encoding, escapes, type_=sa.LargeBinary)
 
     def property_text(
@@ -312,7 +311,7 @@ class Sqlite:
         return getattr(error, "sqlite_errorcode", 0) & 0xFF in _VALUE_ERRORS
 
     def regex_fault(self, error: BaseException) -> str | None:
-        """Nothing: `app.store.database.regex` does the matching, and has already checked them."""
+        """None: `app.store.database.regex` does the matching, and has checked them already."""
 
     def is_timeout(self, error: BaseException) -> bool:
         """Tell whether this driver's error comes from `limit_time`."""

@@ -52,8 +52,8 @@ def _in_transaction(
     return decorate
 
 
-# Each runs a method in a transaction: one that only reads, one that only reads and may take long
-# (`Database.search`), and one that is committed, or rolled back by an error.
+# Decorators that run a method in a transaction: reading, reading for long (`Database.search`), and
+# writing, which is committed, or rolled back by an error.
 reads = _in_transaction(Database.read)
 searches = _in_transaction(lambda database, work: database.search(Lane.search, work))
 writes = _in_transaction(Database.write)

@@ -122,8 +122,8 @@ participants = _table(
     Index(None, "trace_id", "last_event_id"),
 )
 
-# Names that people give to participants. They outlive the participants' rows: whoever comes back,
-# or is found again by a restamp, has the same key.
+# Names that people give to participants. They outlive the participants' rows: a participant that
+# comes back, or is found again by a restamp, has the same key.
 aliases = _table(
     "aliases",
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
@@ -162,8 +162,8 @@ _TYPES: dict[Kind, type[TypeEngine[Any]]] = {
     "table": Text,  # a JSON object
     "bytes": LargeBinary,
 }
-# What the table of fields does not say: the key. No foreign key says that its trace exists: whoever
-# stores events has locked it, and PostgreSQL's server took a third of its time to look for each.
+# The key, which the table of fields does not say. Without a foreign key to the trace: its row is
+# locked while events are stored, and PostgreSQL took a third of its time to look for each.
 _KEYS = {"id": Column("id", BigId, primary_key=True, autoincrement=False)}
 
 OF_EVENTS: tuple[Field, ...] = tuple(
@@ -184,36 +184,36 @@ FAILURES = {
     "came_back": "match = 2 AND NOT quiet",
     "unroutable": "routed_queues = '[]' AND NOT quiet",
 }
-"""Which events tell of a failure: an index each, which a query that says just this can use."""
+"""Conditions on events that are signs of failures: a query in these words can use an index."""
 
 events = _table(
     "events",
     *map(_column, OF_EVENTS),
     # With what a vector clock tells of each participant, so that this is all that is read for it.
     Index(None, "trace_id", "participant", "height", "seq", unique=True),
-    # SQLite takes the newest of several that do, and migrations make them in the order of their
-    # names: those of a few events are to come after this one of all.
+    # Of several indexes that fit SQLite takes the newest, and migrations make them in the order of
+    # their names: the partial ones must come after this one.
     Index("ix_events_by_id", "trace_id", "id"),
     _partial("ix_events_cause_id", "cause_id IS NOT NULL", "cause_id"),
-    # The few that are of quiet traffic, to count those of a span.
+    # The few events of quiet traffic, to count them in a span.
     _partial("ix_events_quiet", "quiet", "trace_id", "id"),
-    # The few that may be effects of anything.
+    # The few events that may be effects of anything.
     _partial("ix_events_doubtful", "doubtful", "trace_id", "id"),
-    # Those that consumers hold (`model.words.Disposition`).
+    # Deliveries that consumers hold (`model.words.Disposition`).
     _partial("ix_events_in_hand", "settlement = 1", "trace_id", "id"),
-    # Those that were handled, by the last event before that.
+    # Handled deliveries, by the last event before their settlement.
     _partial("ix_events_settled", "settlement IN (2, 3)", "trace_id", "hold"),
-    # Those that other messages may name, the last of which a tracker remembers.
+    # Events that other messages may name: a tracker remembers the last of them.
     _partial("ix_events_named", "ids IS NOT NULL", "trace_id", "id"),
-    # The few that tell of failures (`model.words.Match`): dead letters, messages that came back,
-    # and those that went nowhere. Three, so that many of one kind are not in another's way.
+    # The few signs of failures (`model.words.Match`): dead letters, messages that came back,
+    # and those that went nowhere. One index per kind: a frequent kind does not slow down the others.
     *(
         _partial(f"ix_events_{kind}", condition, "trace_id", "id")
         for kind, condition in FAILURES.items()
     ),
 )
 
-# A participant's channels, and an event's channel and participant, for whoever joins them.
+# Conditions of joins: a participant's channels, and an event's channel and participant.
 CHANNELS_OF_PARTICIPANT = and_(
     channels.c.trace_id == participants.c.trace_id, channels.c.participant == participants.c.number
 )
@@ -236,8 +236,8 @@ open_channels = _table(
 # `keys` is made by statements: its order is each database's own affair.
 searched.attach(metadata)
 
-# What led to events beside their causes: to a publish the delivery, or the publish, that it names;
-# to a delivery what the broker did (`model.words.EdgeKind`).
+# Links to events beside their causes: to a publish from the delivery, or the publish, that it names;
+# to a delivery from what the broker did (`model.words.EdgeKind`).
 edges = _table(
     "edges",
     Column("trace_id", Integer, nullable=False),
@@ -247,13 +247,13 @@ edges = _table(
     Column("kind", SmallInteger, nullable=False),  # `model.words.EdgeKind`
     Column("way", SmallInteger, nullable=False, server_default=text("0")),  # `model.words.Way`
     Index(None, "trace_id", "cause_id"),
-    # The few that the policy had not in the publisher's past.
+    # The few links that are not in the publisher's past by the policy.
     _partial("ix_edges_beside", "way <> 0", "trace_id", "way", "effect_id"),
     sqlite_with_rowid=False,
 )
 
-# Imported spans (`app.stored.spans`). A context is the trace's id and the span's, 24 bytes. Those
-# that arrived since traceparents were last resolved are new.
+# Imported spans (`app.stored.spans`). A context is the trace's id and the span's, 24 bytes. Spans
+# are new until traceparents are resolved by them.
 spans = _table(
     "spans",
     Column("context", LargeBinary, primary_key=True),
@@ -282,7 +282,7 @@ span_links = _table(
 )
 
 # The contexts in messages' traceparents: of publishes, and of deliveries whose publish is not
-# known. A publish is new, then waits for a span or for none: then all is known that can be.
+# known. A publish is new, then waits for a span; once it waits for none, it is resolved.
 traceparents = _table(
     "traceparents",
     Column("trace_id", Integer, primary_key=True, autoincrement=False),
@@ -296,7 +296,7 @@ traceparents = _table(
     sqlite_with_rowid=False,
 )
 
-# Links that were found after their effect was stamped, and that its clock does not have.
+# Links that came after their effect was stamped, and that its clock lacks.
 late_edges = _table(
     "late_edges",
     Column("trace_id", Integer, primary_key=True, autoincrement=False),
@@ -306,7 +306,7 @@ late_edges = _table(
 )
 
 # The rules that the events of a trace are read by, in order of position, and from which event on.
-# Whoever runs the trace writes them, with the first batch that they were used for.
+# The trace's run writes them, with the first batch that it read by them.
 link_rules = _table(
     "link_rules",
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
@@ -317,7 +317,7 @@ link_rules = _table(
     Column("from_event_id", BigInteger, nullable=False),
 )
 
-# The rules that people have set for a trace, in order of position: whoever runs it takes them up.
+# The rules that people have set for a trace, in order of position: its run takes them up.
 own_link_rules = _table(
     "own_link_rules",
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
@@ -326,8 +326,8 @@ own_link_rules = _table(
     Column("rule", Text, nullable=False),  # JSON
 )
 
-# The rules that a trace's messages speak for, as they were last looked for beside capture, and what
-# there was to look at then.
+# The rules that a trace's messages suggest, as of the last look beside capture, and how much there
+# was to look at.
 proposals = _table(
     "proposals",
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
@@ -337,8 +337,8 @@ proposals = _table(
     Column("found", Text, nullable=False),  # `app.stored.proposals.RuleProposal`, JSON
 )
 
-# What must hold in a trace (`model.assertions`), in order of position. Whoever runs the trace
-# judges each of them by the events that are stored since it was set.
+# Assertions about a trace (`model.assertions`), in order of position. The trace's run judges each
+# by the events that are stored since it was set.
 assertions = _table(
     "assertions",
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
@@ -350,14 +350,14 @@ assertions = _table(
     Column("from_event_id", BigInteger, nullable=False),
     Column("judged_id", BigInteger, nullable=False),  # all up to here is judged
     Column("waiting", BigInteger, nullable=False),  # how many events wait for their time
-    # How many events it held for, did not, or nobody knows.
+    # Events for which it held, did not, or that is unknown.
     Column("held", BigInteger, nullable=False),
     Column("violated", BigInteger, nullable=False),
     Column("unknown", BigInteger, nullable=False),
 )
 
-# What did not hold, once for each event, and whether the webhook has taken it. Ids are never used
-# again: they are in events' names for others.
+# Violations of assertions, one for each event, and their delivery to the webhook. Ids are never
+# used again: they are in the names of events sent elsewhere.
 violations = _table(
     "violations",
     Column("id", BigId, primary_key=True),
@@ -385,8 +385,8 @@ violations = _table(
     sqlite_autoincrement=True,
 )
 
-# The fields whose values are among the keys, and from which event on: values of those before, and
-# of all other fields, are looked for in the events themselves.
+# The fields whose values are among the keys, and from which event on: earlier values, and those of
+# all other fields, are looked for in the events themselves.
 indexed_fields = _table(
     "indexed_fields",
     Column("field", Text, primary_key=True),  # message_id, correlation_id, header.NAME
@@ -411,7 +411,7 @@ durations = _table(
     sqlite_with_rowid=False,
 )
 
-# Up to which of a trace's events that is counted.
+# The last event of each trace whose durations are counted.
 duration_places = _table(
     "duration_places",
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
@@ -438,7 +438,7 @@ copies = _table(
     Column("recorded_at", BigInteger, nullable=False),
 )
 
-# Copies that are gone from their queue, and nobody is known to have been handed them (`LostCopy`).
+# Copies that left their queue without a known delivery (`LostCopy`).
 lost_copies = _table(
     "lost_copies",
     Column("trace_id", Integer, primary_key=True, autoincrement=False),
@@ -461,7 +461,7 @@ gaps = _table(
     Column("until", BigInteger, nullable=True),  # open while null
     Column("reason", Text, nullable=False),
     Column("suspected", Boolean, nullable=False),
-    # Not a loss: what lies in it was not asked for.
+    # Not a loss: messages in it were not asked for.
     Column("declared", Boolean, nullable=False, server_default=false()),
     Column("quarantined", BigInteger, nullable=False, server_default="0"),
     Column("channel", Text, nullable=True),  # null: any
@@ -481,8 +481,8 @@ quarantine = _table(
     Index(None, "trace_id", "id"),
 )
 
-# New stamps of a trace's events, while it is restamped; whatever else is here is left over.
-# Participants are numbered from 1: they get their numbers in the trace when they take their place.
+# New stamps of a trace's events, while it is restamped; any others are left over. Participants are
+# numbered from 1 here, and get their numbers in the trace with the swap.
 restamped = _table(
     "restamped",
     Column("event_id", BigId, primary_key=True, autoincrement=False),
@@ -506,7 +506,7 @@ restamped_keys = _table(
     sqlite_with_rowid=False,
 )
 
-# Without a kind, a link stays, and this is how its effect knows now of its cause.
+# A link without a kind stays: only its way, by which the effect knows of its cause, is new.
 restamped_edges = _table(
     "restamped_edges",
     Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
@@ -540,8 +540,8 @@ jobs = _table(
     Index(None, "vhost", "id"),
 )
 
-# Connections to the broker, of all virtual hosts. One is told of at most once: by its node, its
-# name and when it was opened. Ids are never used again: participants may be named by them.
+# Connections to the broker, of all virtual hosts, each once by its node, its name and when it was
+# opened. Ids are never used again: participants may be named by them.
 connections = _table(
     "connections",
     Column("id", BigId, primary_key=True),

@@ -2,8 +2,8 @@
 
 A message's ``traceparent`` names the span that sent it. Going from parent to parent leads to the
 span of the consumer, whose own parent, or a link, is the span that sent the message that it
-handled. Spans come in any order, so whatever is not there is waited for, and what is said never
-depends on the order: a span is only passed once it is known.
+handled. Spans come in any order: a span is only passed once it is known, so that the answer never
+depends on the order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from app.stored.spans import Span, SpanKind
 
-# How many parents are gone through.
+# How many parents a search passes.
 MOST_STEPS = 64
 
 
@@ -26,10 +26,10 @@ class Carrier(NamedTuple):
 
 
 class Ancestry(NamedTuple):
-    """What came of the way from a publish.
+    """The end of a search from a publish.
 
-    Where there are ``handled`` contexts, they were found in the span ``consumer``; or it
-    ``waits_for`` a span; or there is nothing to be found.
+    Either ``handled`` contexts from the span ``consumer``; or a span that it ``waits_for``; or
+    nothing.
     """
 
     handled: tuple[bytes, ...] = ()
@@ -46,10 +46,10 @@ def ancestry(
     spans: Mapping[bytes, Span | None],
     carriers: Mapping[bytes, Sequence[Carrier]],
 ) -> Generator[Lookups, None, Ancestry]:
-    """Go the way from a publish's context.
+    """Go from a publish's context to the consumer's span, and to the messages that it handled.
 
-    Yields what is to be there among ``spans``, None for one that is not stored, and ``carriers``
-    before it goes on.
+    Yields the contexts that it needs next among ``spans`` (None for one that is not stored) and
+    ``carriers``.
     """
     current = context
     for _ in range(MOST_STEPS + 1):
@@ -76,7 +76,7 @@ def ancestry(
                     return Ancestry(waits_for=candidate)
                 if is_sender:
                     senders.append(candidate)
-            # Whatever a message led to, it was not sent by that.
+            # A message was not sent by what it led to.
             messages = [candidate for candidate in dict.fromkeys(senders) if candidate != context]
             yield (), messages
             if handled := tuple(candidate for candidate in messages if carriers[candidate]):

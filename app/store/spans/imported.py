@@ -1,9 +1,9 @@
 """Imported spans, and the links that they tell of.
 
 A publish's ``traceparent`` and the spans that lead from it to a consumer are stored by different
-transactions, in any order. Whatever comes is marked new; `Spans.resolve` takes up what is new,
-looks as far as it gets, and notes which span it waits for. A round reads first, and then writes
-little: whoever stores events meanwhile hardly waits.
+transactions, in any order. Both are marked new; `Spans.resolve` takes up new ones, follows them as
+far as it gets, and notes which span it waits for. A round reads first, and then writes little:
+capture hardly waits.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Spans(Subject):
 
     @writes
     async def add(self, connection: AsyncConnection, spans: Sequence[Span]) -> int:
-        """Store spans; returns how many of them are new. What is known by its ids stays."""
+        """Store spans; returns how many of them are new. Spans with known ids stay as they are."""
         rows = {span.context: (*_span_fields(span), None, True) for span in reversed(spans)}
         new = rows.keys() - await self._known(connection, rows)
         links = {
@@ -91,10 +91,10 @@ class Spans(Subject):
 
     @reads
     async def handled(self, connection: AsyncConnection, event: Event) -> list[HandlingTime]:
-        """Find the times at which consumers handled a message, the earliest first.
+        """The times at which consumers handled a message, the earliest first.
 
-        Of a received event only what is certain to be about this delivery: where the message was
-        handed over more than once, what a link has told of.
+        Of a received event only times certain to be of this delivery: by a link, if the message
+        was handed over more than once.
         """
         message = event.cause or event.id
         parameters = {"trace": event.trace_id, "message": message}
@@ -112,10 +112,7 @@ class Spans(Subject):
         ]
 
     async def resolve(self) -> bool:
-        """A round: the publishes and the spans that are new, the oldest first.
-
-        Returns whether there may be more to do at once.
-        """
+        """Take up a round of new publishes and spans, the oldest first; True if there may be more."""
         rows = await self.database.read(new_publishes, Lane.bulk)
         is_full = len(rows) == ROUND
         await self._settle(rows)
@@ -131,17 +128,14 @@ class Spans(Subject):
         return is_full or len(arrived) == ROUND
 
     async def prune(self, older_than: int | None, keep: int) -> int:
-        """Remove spans that ended before a time (µs), and all but the newest ``keep``.
-
-        Returns how many.
-        """
+        """Remove spans that ended before a time (µs), and all but the newest; returns how many."""
         total = 0
         while count := await self._prune_some(older_than, keep):
             total += count
         return total
 
     async def settle_late(self, trace_id: int) -> int:
-        """Look again which links the clocks do not have, after new stamps; returns how many."""
+        """Find anew, after a restamp, the links that the clocks lack; returns how many."""
         position, total = (0, 0), 0
         while True:
             last, count = await self._settle_some(trace_id, position)
@@ -266,9 +260,9 @@ class Spans(Subject):
 async def handling_times(
     connection: AsyncConnection, trace_id: int, deliveries: Mapping[int, Sequence[int]]
 ) -> dict[int, list[HandlingTime]]:
-    """Find the times of handling of deliveries, as `Spans.handled`; without those nothing tells of.
+    """The times at which deliveries were handled, as by `Spans.handled`, where spans tell.
 
-    ``deliveries`` are all those of each message.
+    ``deliveries`` are each message's, all of them.
     """
     messages: dict[bytes, int] = {}
     copied: set[bytes] = set()
@@ -373,7 +367,7 @@ async def count_spanned(
 async def _without_pruned(
     connection: AsyncConnection, trace_id: int, leads: list[Lead]
 ) -> list[Lead]:
-    """Without what retention has removed since it was read; its row is locked now."""
+    """The leads without events that retention has removed since they were read."""
     ids = [lead.row.event_id for lead in leads]
     query = sa.select(_traceparents.event_id).where(
         _traceparents.trace_id == trace_id, _traceparents.event_id.in_(ids)
@@ -404,9 +398,9 @@ async def _note_waiting(connection: AsyncConnection, trace_id: int, leads: list[
 async def _unknown_to_clocks(
     connection: AsyncConnection, pairs: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Those (effect, cause) of which the effect's clock does not have the cause, and should.
+    """The pairs (effect, cause) whose effect's clock lacks the cause.
 
-    Of a cause that has been pruned nobody can tell, and chains go on in its archive.
+    A pruned cause counts as lacking: chains go on in its archive.
     """
     ids = sorted({event_id for pair in pairs for event_id in pair})
     clocks = await by_ids(connection, ids, CLOCK_ALONE)

@@ -1,6 +1,6 @@
 """Leads of spans: from a publish's context to the message that its program was handling.
 
-Reads alone; `app.store.spans.imported` stores what comes of it.
+This only reads; `app.store.spans.imported` stores the leads.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ async def find(connection: AsyncConnection, rows: Sequence[Row]) -> list[Lead]:
                 of_spans, of_carriers = next(searches[row])
             except StopIteration as end:
                 ends[row] = end.value
-                # For whoever looks whether another message had it before (`_is_copied`).
+                # `_is_copied` looks whether another message had it before.
                 of_spans, of_carriers = (), [row.context] if ends[row].handled else ()
             span_contexts.update(of_spans)
             context_keys.update((row.trace_id, context) for context in of_carriers)
@@ -191,10 +191,10 @@ async def _lead(
 
 
 async def _is_copied(connection: AsyncConnection, row: Row, carriers: Sequence[Carrier]) -> bool:
-    """Tell whether a publish's ``traceparent`` was another message's before.
+    """Tell whether a publish's ``traceparent`` was copied from another message.
 
-    One span may send several messages. But whoever was handed a message with it, or is another
-    than who published it first, has passed it on.
+    One span may send several messages. But a participant that was handed a message with it, or is
+    not its first publisher, has passed it on.
     """
     earlier = [carrier for carrier in carriers if carrier.event_id < row.event_id]
     if len(earlier) > MOST_ALIKE or any(

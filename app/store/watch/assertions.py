@@ -1,7 +1,7 @@
-"""Assertions, and what came of them: written by people, and by whoever runs their trace.
+"""Assertions, which people write, and their results, which the trace's run writes.
 
-What is judged is stored in one transaction: how far, how many, and what did not hold. It names the
-place that it began at, so whoever comes late, or again, changes nothing.
+A step of judging is stored in one transaction: how far, how many, and the violations. It names the
+event that it began after, so a late or repeated step changes nothing.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from app.stored.assertions import (
 from model.times import MINUTE
 
 MOST_ASSERTIONS = 100
-"""So many assertions a trace may have."""
+"""The number of assertions that a trace may have."""
 
 MOST_VIOLATIONS = 10_000
-"""So many violations of a trace are kept; counts go on."""
+"""The number of violations kept of a trace; counts go on."""
 
 _assertions = tables.assertions.c
 _event_ids = tables.event_ids.c
@@ -56,7 +56,7 @@ class Assertions(Subject):
     async def list(
         self, connection: AsyncConnection, vhosts: Collection[str] | None = None
     ) -> Sequence[HeldAssertion]:
-        """Those of all virtual hosts that may be seen, by virtual host and in their order."""
+        """The assertions of the virtual hosts that may be seen, in their order."""
         query = _query().where(*filters((_traces.vhost.in_, vhosts)))
         return await _read(connection, query.order_by(_traces.vhost, _assertions.position))
 
@@ -73,10 +73,9 @@ class Assertions(Subject):
     async def set(
         self, connection: AsyncConnection, trace_id: int, texts: Mapping[str, str], set_by: str
     ) -> None:
-        """Have a trace have these, texts by name, and no others.
+        """Replace a trace's assertions by these texts by name; unchanged ones go on.
 
-        One that is there already with this text goes on. Raises `BadRequestError` for too many,
-        `NotFoundError`.
+        Raises `BadRequestError` for too many, `NotFoundError`.
         """
         if len(texts) > MOST_ASSERTIONS:
             raise BadRequestError(f"a virtual host has at most {MOST_ASSERTIONS} assertions")
@@ -84,7 +83,7 @@ class Assertions(Subject):
         stored = await _texts(connection, trace_id)
         obsolete = [name for name, text in stored.items() if texts.get(name) != text]
         await _remove(connection, trace_id, obsolete)
-        # Its events have smaller ids, or are stored after this.
+        # The trace's stored events have smaller ids.
         next_id = (await connection.execute(select(_event_ids.next))).scalar_one()
         for position, (name, text) in enumerate(texts.items()):
             conditions = _assertions.trace_id == trace_id, _assertions.name == name
@@ -99,7 +98,7 @@ class Assertions(Subject):
 
     @writes
     async def remove(self, connection: AsyncConnection, trace_id: int, name: str) -> None:
-        """Remove one; what it found stays. Raises `NotFoundError`."""
+        """Remove an assertion; its violations stay. Raises `NotFoundError`."""
         if not await _remove(connection, trace_id, [name]):
             raise NotFoundError("this virtual host has no assertion of that name")
 
@@ -111,10 +110,7 @@ class Assertions(Subject):
         step: JudgingStep,
         delivery: WebhookState = WebhookState.none,
     ) -> bool:
-        """Note what came of an assertion's events; False if it was judged from there already.
-
-        Also if it is another assertion by now.
-        """
+        """Store a step of judging; False if an equal step was stored, or the assertion changed."""
         new = await _new_violations(connection, trace_id, step)
         result = await connection.execute(
             update(tables.assertions)
@@ -135,7 +131,7 @@ class Assertions(Subject):
         if result.rowcount == 0:
             return False
         if new:
-            # What another text of this name said of the same events makes room.
+            # Violations of another text of this name by the same events make room.
             same_events = _same_events(trace_id, step)
             await connection.execute(
                 delete(tables.violations).where(same_events, _violations.text != step.text)
@@ -216,7 +212,7 @@ async def _remove(connection: AsyncConnection, trace_id: int, names: Sequence[st
 
 
 def _same_events(trace_id: int, step: JudgingStep) -> ColumnElement[bool]:
-    """The stored violations by the same events, of whichever assertion of this name."""
+    """The condition on stored violations by the same events of any assertion of this name."""
     return and_(
         _violations.trace_id == trace_id,
         _violations.assertion == step.name,
@@ -227,7 +223,7 @@ def _same_events(trace_id: int, step: JudgingStep) -> ColumnElement[bool]:
 async def _new_violations(
     connection: AsyncConnection, trace_id: int, step: JudgingStep
 ) -> list[NewViolation]:
-    """Violations that this very assertion has not found before, one of each event.
+    """Violations that are not stored for this text yet, one of each event.
 
     Several events that are judged together may show the same one.
     """
@@ -245,7 +241,7 @@ async def _new_violations(
 async def _count_since(
     connection: AsyncConnection, trace_id: int, step: JudgingStep, minute: int
 ) -> int:
-    """The number of violations of an assertion found since a minute began, as far as it matters."""
+    """The number of an assertion's violations since a minute began, up to `MOST_A_MINUTE`."""
     newest = (
         select(_violations.found_at)
         .where(_violations.trace_id == trace_id, _violations.assertion == step.name)
@@ -256,10 +252,9 @@ async def _count_since(
 
 
 async def _keep_within_bound(connection: AsyncConnection, trace_id: int) -> None:
-    """Remove violations of a trace beyond the bound: the oldest of the assertions with most.
+    """Remove a trace's violations beyond the bound: the oldest of the assertions with most.
 
-    So one that is violated again and again removes its own, and not what the webhook has yet to be
-    told of others.
+    So a frequent violation does not push out others that the webhook has yet to be told of.
     """
     number = func.count().label("number")
     query = select(_violations.assertion, number).where(_violations.trace_id == trace_id)

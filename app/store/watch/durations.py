@@ -1,10 +1,10 @@
-"""Counts of durations: which events are to be counted next, counting, and reading what was counted.
+"""Counts of durations: the events to count next, counting them, and reading the counts.
 
-It goes through each trace's events in the order of their ids, from a stored place on. What is
-counted and the new place are stored in one transaction, which names the old place: so each is
-counted once, whoever is killed, and if several count at once. A settlement comes after its
-delivery: what is stored of it names the last event before it, and once an event has followed, all
-that name earlier ones are stored. So settlements are counted by the same place.
+Counting goes through each trace's events in the order of their ids, from a stored position on. The
+counts and the new position are stored in one transaction that names the old position: so each event
+is counted once, even if a service is killed or several count at once. A settlement is stored with
+the last event before it, and all settlements before an event are stored once it is: so the same
+position serves for them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from model.durations import (
 from model.times import HOUR, Microseconds
 
 MOST_OWNERS = 1_000
-"""Queues of a virtual host with places in an hour, and in a day; and services."""
+"""Queues of a virtual host, and services, that have counts of their own in an hour or a day."""
 
 MOST_ROWS = 3_000
-"""Rows that are looked through for what became slow."""
+"""Rows that are looked through for queues and services that became slow."""
 
 _duration_places = tables.duration_places.c
 _durations = tables.durations.c
@@ -65,7 +65,7 @@ _OF_DELIVERIES = (
     "SELECT queue, participant, settled_at, settled_at - recorded_at FROM events"
     " WHERE trace_id = :trace AND settlement IN (2, 3) AND hold >= :after AND hold < :through"
     " AND settled_at >= recorded_at AND NOT quiet",
-    # In this order: from the new publishes to what led to them, if it led to none before.
+    # In this order: from the new publishes to the deliveries that led to them and to none before.
     "SELECT d.queue, d.participant, min(e.recorded_at), min(e.recorded_at) - d.recorded_at"  # noqa: S608
     " FROM events AS e CROSS JOIN edges AS g CROSS JOIN events AS d"
     " WHERE e.trace_id = :trace AND e.id > :after AND e.id <= :through AND e.type = 0"
@@ -87,7 +87,7 @@ class DurationPlace(NamedTuple):
 
 
 class DurationPortion(NamedTuple):
-    """What the next events of a trace come to."""
+    """The counts of a trace's next events."""
 
     place: DurationPlace
     through: int
@@ -98,7 +98,7 @@ class DurationPortion(NamedTuple):
 
 
 class OwnerNames(NamedTuple):
-    """The queues, or the services, of a period, and the deliveries of those without a place."""
+    """The queues, or the services, of a period, and the deliveries of those without own counts."""
 
     names: list[str]
     others: int
@@ -111,7 +111,7 @@ class Durations(Subject):
     async def behind(
         self, connection: AsyncConnection, trace_ids: Collection[int]
     ) -> list[DurationPlace]:
-        """Traces with events to be counted, of those given and those that no service runs."""
+        """Traces with events to be counted, if they are among these or no service runs them."""
         read = func.coalesce(_duration_places.read_id, 0)
         query = (
             select(_traces.id, read, _traces.last_event_id)
@@ -126,7 +126,7 @@ class Durations(Subject):
     async def next(
         self, connection: AsyncConnection, place: DurationPlace, limit: int
     ) -> DurationPortion:
-        """What the next events come to, at most this many, and what was settled before them."""
+        """The counts of the next events, at most this many, and of settlements before them."""
         trace_id, read_id, last_id = place
         query = select(_events.id).where(_events.trace_id == trace_id, _events.id > read_id)
         end = query.order_by(_events.id).offset(limit - 1).limit(1)
@@ -164,7 +164,7 @@ class Durations(Subject):
 
     @writes
     async def forget(self, connection: AsyncConnection) -> None:
-        """Remove the counts of all traces that have been kept long enough."""
+        """Remove counts that have been kept long enough."""
         moment, trace_ids = self.database.clock(), select(_traces.id)
         for resolution in (BY_MINUTE, BY_HOUR):
             conditions = (
@@ -236,7 +236,7 @@ class Durations(Subject):
         new: Mapping[Owner, Counter[int]],
         users: Mapping[Owner, str],
     ) -> set[str]:
-        """The names, stored or new, that have no place beside the others."""
+        """The names, stored or new, that are too many for counts of their own."""
         new_totals = {
             name: cells.total()
             for (cell_kind, name), cells in new.items()
@@ -269,9 +269,9 @@ class Durations(Subject):
     async def recent(
         self, connection: AsyncConnection, trace_ids: Collection[int], start: int
     ) -> tuple[list[OwnerRow], bool]:
-        """The counts by the minute of queues and services since a time, and whether of all.
+        """The counts by the minute of queues and services since a time, and whether all are there.
 
-        Of more than `MOST_ROWS` those of the busiest of each user.
+        Beyond `MOST_ROWS` only those of each user's busiest.
         """
         of_user = [_durations.trace_id, _durations.at, _durations.kind, _durations.user]
         order = _durations.total.desc(), _durations.name
@@ -332,7 +332,7 @@ class Durations(Subject):
 
 
 def _owners(queue: str | None, service: str | None) -> list[Owner]:
-    """Whose durations they are. Queues that the broker named come and go, and are many."""
+    """The owners of durations; queues that the broker named come and go, and are too many."""
     if queue is not None and queue.startswith("amq."):
         queue = None
     owners = ((OwnerKind.queue, queue), (OwnerKind.service, service))

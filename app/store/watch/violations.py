@@ -1,4 +1,4 @@
-"""Violations, newest first; and which of them the webhook has yet to be told."""
+"""Violations, newest first, and their delivery to the webhook."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.stored.assertions import Telling, Violation, ViolationFilter, Violation
 _gaps = tables.gaps.c
 _traces = tables.traces.c
 _violations = tables.violations.c
-# Nothing that is to be told waits for longer (µs).
+# The longest wait of a due violation (µs).
 LONGEST_WAIT = 600_000_000
 _NAMES = {"event": "event_id"}
 
@@ -34,7 +34,7 @@ class Violations(Subject):
         before_id: int | None = None,
         limit: int = 100,
     ) -> Sequence[Violation]:
-        """The newest, only those before a violation's id."""
+        """The newest violations, or those before an id."""
         conditions = filters(
             (_traces.vhost.in_, request.visible),
             (_violations.assertion.__eq__, request.assertion),
@@ -50,15 +50,14 @@ class Violations(Subject):
     async def claim(
         self, connection: AsyncConnection, moment: int, deadline: int, limit: int
     ) -> Sequence[Telling]:
-        """The first of what the webhook is to be told now (µs), of each assertion in turn.
+        """The violations that the webhook is to be told first, taking each assertion in turn.
 
-        Until the time ``deadline`` nobody else gets them; then they are tried again.
+        Nobody else gets them before the ``deadline``; then they are tried again. Times in µs.
         """
         tellings: list[Telling] = []
         for unit in (await connection.execute(_due(moment).limit(limit))).all():
             is_of_unit = _violations.id == unit.id if unit.summary is None else _is_of(unit)
-            # Whoever else found the same waits here for this transaction, and then finds it
-            # claimed.
+            # Another service that found the same waits here, and then finds it claimed.
             rows = await connection.execute(
                 update(tables.violations)
                 .where(is_of_unit, *_is_due(moment))
@@ -106,7 +105,7 @@ class Violations(Subject):
 
     @reads
     async def deliveries(self, connection: AsyncConnection) -> dict[WebhookState, int]:
-        """The number of those kept that the webhook was told, and of those that it was not."""
+        """The number of stored violations by the state of their delivery."""
         query = select(_violations.delivery, func.count()).group_by(_violations.delivery)
         return {WebhookState(state): number for state, number in await connection.execute(query)}
 
@@ -134,13 +133,13 @@ def _due(moment: int) -> Select[Any]:
 
 
 def _is_due(moment: int) -> tuple[ColumnElement[bool], ...]:
-    """Whether one is to be told, or waits for longer than anything does: a clock was ahead."""
+    """The conditions that a violation is to be told, or that a clock ahead has delayed it."""
     waits = _violations.next_at.between(moment + 1, moment + LONGEST_WAIT)
     return _violations.delivery == WebhookState.due.value, not_(waits)
 
 
 def _is_of(violation: Any) -> ColumnElement[bool]:
-    """Those of one assertion that the same summary tells of, or none."""
+    """The condition that violations are of the same assertion and summary."""
     return and_(
         _violations.trace_id == violation.trace_id,
         _violations.assertion == violation.assertion,

@@ -1,4 +1,4 @@
-"""Reading for whoever holds assertions against a trace: its events, and what leads to what."""
+"""A trace's events, and which led to which, for the judging of assertions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from model.assertions.judging import WatchedEvent
 from model.message_types import is_in_body
 from model.ways import Direction
 
-# So many events are looked at in one step from several.
+# At most this many events are looked at in one step.
 MOST_A_STEP = 10_000
 
 _events = tables.events.c
@@ -27,7 +27,7 @@ _QUERY = messages.WITHOUT_BODY.where(~_events.quiet)
 
 
 class WatchPage(NamedTuple):
-    """Events of a trace in order, and up to where there are no others."""
+    """The next events of a trace in order, complete ``through`` an id."""
 
     events: Sequence[WatchedEvent]
     through: int
@@ -54,11 +54,11 @@ class Watching(Subject):
     async def reached(
         self, connection: AsyncConnection, trace_id: int, ids: Sequence[int], direction: Direction
     ) -> dict[int, Reach]:
-        """The events that some led to (1), or that led to them (-1), along messages and links.
+        """The events that each event led to (1), or that led to it (-1), along messages and links.
 
-        Those that are not stored are left out; where they led to something, it is not all.
+        Events that are not stored are left out, and the answer is incomplete if they led on.
         """
-        # From the very first event on, so that causes show which retention has removed.
+        # From the very first event on, so that causes show that retention has removed.
         evident = links.Evident(connection, trace_id, 0, MOST_A_STEP, direction)
         effects, cut = await evident.spread(ids, MOST_REACHED)
         event_ids = {*ids}.union(*effects.values())
@@ -86,7 +86,7 @@ async def _find(connection: AsyncConnection, ids: Collection[int]) -> dict[int, 
 
 
 async def _read(connection: AsyncConnection, rows: Sequence[Any]) -> list[WatchedEvent]:
-    """The events; a body is read where only that can say the type of its message."""
+    """The events; a body is read only if nothing else says the message's type."""
     facts = [messages.facts(row) for row in rows]
     in_body = await messages.read(
         connection, [event.id for event in facts if is_in_body(event.properties)]
