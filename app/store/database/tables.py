@@ -206,7 +206,8 @@ events = _table(
     # Events that other messages may name: a tracker remembers the last of them.
     _partial("ix_events_named", "ids IS NOT NULL", "trace_id", "id"),
     # The few signs of failures (`model.words.Match`): dead letters, messages that came back,
-    # and those that went nowhere. One index per kind: a frequent kind does not slow down the others.
+    # and messages that went nowhere. One index per kind, so that a frequent kind does not slow down
+    # the others.
     *(
         _partial(f"ix_events_{kind}", condition, "trace_id", "id")
         for kind, condition in FAILURES.items()
@@ -236,8 +237,8 @@ open_channels = _table(
 # `keys` is made by statements: its order is each database's own affair.
 searched.attach(metadata)
 
-# Links to events beside their causes: to a publish from the delivery, or the publish, that it names;
-# to a delivery from what the broker did (`model.words.EdgeKind`).
+# Links to events beside their causes (`model.words.EdgeKind`): to a publish from the delivery, or the
+# publish, that it names; to a delivery from what the broker did.
 edges = _table(
     "edges",
     Column("trace_id", Integer, nullable=False),

@@ -112,7 +112,7 @@ class Spans(Subject):
         ]
 
     async def resolve(self) -> bool:
-        """Take up a round of new publishes and spans, the oldest first; True if there may be more."""
+        """Take up new publishes and spans, the oldest first; True if there may be more at once."""
         rows = await self.database.read(new_publishes, Lane.bulk)
         is_full = len(rows) == ROUND
         await self._settle(rows)
