@@ -237,8 +237,8 @@ open_channels = _table(
 # `keys` is made by statements: its order is each database's own affair.
 searched.attach(metadata)
 
-# Links to events beside their causes (`model.words.EdgeKind`): to a publish from the delivery, or the
-# publish, that it names; to a delivery from what the broker did.
+# Links to events beside their causes (`model.words.EdgeKind`): to a publish from the delivery, or
+# the publish, that it names; to a delivery from what the broker did.
 edges = _table(
     "edges",
     Column("trace_id", Integer, nullable=False),
