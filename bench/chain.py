@@ -85,7 +85,7 @@ def by_planner(connection: Connection, first: int, last: int) -> set[int]:
     """The chain's ids through the index."""
     history = History(connection)
     plan = make_plan(history, first, last, "ranges")
-    return set(history.members(plan.start.trace, Ranges.of(plan.ranges or []))[0].tolist())
+    return set(history.members(plan.start.trace, Ranges.from_ranges(plan.ranges or []))[0].tolist())
 
 
 def by_look_ups(connection: Connection, first: int, last: int) -> set[int]:
@@ -103,7 +103,9 @@ def _ids(
 ) -> set[int]:
     history = History(connection)
     plan = make_plan(history, first, last, "scan")  # finds no ranges yet
-    return set(history.members(plan.start.trace, Ranges.of(find(history, plan)))[0].tolist())
+    return set(
+        history.members(plan.start.trace, Ranges.from_ranges(find(history, plan)))[0].tolist()
+    )
 
 
 def by_decoding(connection: Connection, first: int, last: int) -> set[int]:

@@ -44,18 +44,18 @@ from model.jobs import Problem
 from model.words import Via
 from spark_jobs.archive.reader import Archive
 from spark_jobs.chains.archived_search import find_archived
-from spark_jobs.chains.executors import rendered, tasks_at_a_time
+from spark_jobs.chains.executors import render_slices, tasks_at_a_time
 from spark_jobs.chains.history import History
 from spark_jobs.chains.plan import Form
 from spark_jobs.chains.ranges import Longs, Range, Ranges
 from spark_jobs.chains.search import ChainQuestion, ChainResult, find_stored
 from spark_jobs.errors import JobError
-from spark_jobs.export import write_file, written_aside
+from spark_jobs.export import open_whole, write_file
 from spark_jobs.formats.chain import Chain, DiagramLane
 from spark_jobs.formats.renderers import RENDERERS
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.spark.database import DatabaseAddress
-from spark_jobs.spark.session import SparkSettings, open_session, submitted_session
+from spark_jobs.spark.session import SparkSettings, open_session, session_of_submit
 
 # A format with clocks holds a number per event; ShiViz itself gives up well before this.
 CLOCKED_EVENTS = 200_000
@@ -104,75 +104,77 @@ class _Job:
 
     def run(self, history: History) -> ChainSummary:
         self._meter.enter("planning", 0.0)
-        found = self._find(history)
-        summary = self._summary(found)
-        if not found.ranges:
-            found.check()
+        result = self._find(history)
+        summary = self._summary(result)
+        if not result.ranges:
+            result.check()
             return replace(summary, seconds=self._watch.lap("plan"))
-        chain = self._chain(found, summary)
+        chain = self._chain(result, summary)
         self._watch.lap("plan")
         self._meter.enter("reading", 5.0)
-        self._meter.expect(found.events)
-        return self._written(found, chain, summary)
+        self._meter.expect(result.events)
+        return self._write(result, chain, summary)
 
     def _find(self, history: History) -> ChainResult:
         request = self._request
         ends = request.from_id, request.to_id
-        wanted = ChainQuestion(ends, request.via, request.form)
+        question = ChainQuestion(ends, request.via, request.form)
         archive = request.archives and _archive_of(request.archives, history, ends)
         if archive:
             tasks = tasks_at_a_time(self._spark)
-            return find_archived(archive, request.database, history, wanted, tasks, self._meter)
-        return find_stored(self._spark, request.database, history, wanted, self._meter)
+            return find_archived(archive, request.database, history, question, tasks, self._meter)
+        return find_stored(self._spark, request.database, history, question, self._meter)
 
-    def _summary(self, found: ChainResult) -> ChainSummary:
-        said = said_of_chain(self._request, found)
+    def _summary(self, result: ChainResult) -> ChainSummary:
+        statement = chain_statement(self._request, result)
         return ChainSummary(
-            vhost=found.vhost,
+            vhost=result.vhost,
             from_id=self._request.from_id,
             to_id=self._request.to_id,
             via=self._request.via,
-            relation=found.relation,
-            answer=said.answer,
-            sentence=said.sentence,
+            relation=result.relation,
+            answer=statement.answer,
+            sentence=statement.sentence,
             format=self._request.format.name,
-            plan=ChainPlan(found.form, found.reason),
-            gaps=found.gaps,
-            soundness=found.soundness,
-            events=found.events,
-            participants=len(found.participants),
+            plan=ChainPlan(result.form, result.reason),
+            gaps=result.gaps,
+            soundness=result.soundness,
+            events=result.events,
+            participants=len(result.participants),
             seconds={},
         )
 
-    def _chain(self, found: ChainResult, summary: ChainSummary) -> Chain:
+    def _chain(self, result: ChainResult, summary: ChainSummary) -> Chain:
         """The facts that the format needs to know beforehand."""
         facts = json_as(ChainFacts, summary)
         if not self._renderer.lanes:
             return Chain(facts)
-        names = found.names()
+        names = result.names()
         lanes = {
             number: DiagramLane(number, *names[number], *_begins(runs))
-            for number, runs in groupby(found.ranges, key=lambda each: each.participant)
+            for number, runs in groupby(result.ranges, key=lambda run: run.participant)
         }
-        return Chain(facts, Ranges.of(found.ranges), lanes, self._heights(found))
+        return Chain(facts, Ranges.from_ranges(result.ranges), lanes, self._heights(result))
 
-    def _heights(self, found: ChainResult) -> dict[int, Longs]:
+    def _heights(self, result: ChainResult) -> dict[int, Longs]:
         if not self._renderer.heights:
             return {}
-        if found.events > CLOCKED_EVENTS:
+        if result.events > CLOCKED_EVENTS:
             raise JobError(
                 Problem.bad_request,
-                f"The chain has {found.events} events and {self._request.format.extension} takes"
+                f"The chain has {result.events} events and {self._request.format.extension} takes"
                 f" at most {CLOCKED_EVENTS}; ask for .jsonl or .parquet, or for a shorter chain.",
             )
-        return found.heights()
+        return result.heights()
 
-    def _written(self, found: ChainResult, chain: Chain, summary: ChainSummary) -> ChainSummary:
+    def _write(self, result: ChainResult, chain: Chain, summary: ChainSummary) -> ChainSummary:
         output, database, meter = self._request.output, self._request.database, self._meter
-        with written_aside(output, self._request.quota) as file:
-            chunks = rendered(self._spark, database, self._renderer, chain, found.slices, meter)
+        with open_whole(output, self._request.quota) as file:
+            chunks = render_slices(
+                self._spark, database, self._renderer, chain, result.slices, meter
+            )
             self._renderer.write(file, chunks, chain)
-            check_whole(found, meter.rows_written)
+            check_whole(result, meter.rows_written)
             summary = replace(
                 summary,
                 file=output.name,
@@ -186,29 +188,31 @@ class _Job:
         return summary
 
 
-def said_of_chain(request: ChainRequest, found: ChainResult) -> Statement:
+def chain_statement(request: ChainRequest, result: ChainResult) -> Statement:
     """The sentence for the two events that a chain was asked for between."""
-    ends, relation = (request.from_id, request.to_id), found.relation
-    how = "by messages and links" if found.caused else None
-    said = statement_of(
+    ends, relation = (request.from_id, request.to_id), result.relation
+    evidence = "by messages and links" if result.caused else None
+    statement = statement_of(
         *ends,
         relation,
-        how,
-        complete=not found.gaps,
-        sound=not found.soundness.doubts,
-        doubtful=found.doubtful,
-        candidates=found.candidates,
+        evidence,
+        complete=not result.gaps,
+        sound=not result.soundness.doubts,
+        doubtful=result.doubtful,
+        candidates=result.candidates,
     )
-    if relation in IN_ORDER and not found.ranges:
+    if relation in IN_ORDER and not result.ranges:
         sentence = not_evident(*ends, relation, request.via)
-        return said._replace(sentence=sentence + equals(max(ends), found.candidates, said.answer))
-    return said
+        return statement._replace(
+            sentence=sentence + equals(max(ends), result.candidates, statement.answer)
+        )
+    return statement
 
 
 def _begins(runs: Iterable[Range]) -> tuple[int, dict[int, int]]:
     """The height of a lane's first event; at those of later runs, the seq of the event before."""
-    first, *later = runs
-    return first.low, {run.low: last.last_seq for last, run in pairwise([first, *later])}
+    first, *rest = runs
+    return first.low, {run.low: last.last_seq for last, run in pairwise([first, *rest])}
 
 
 def _archive_of(root: Path, history: History, ends: tuple[int, int]) -> Archive | None:
@@ -219,16 +223,16 @@ def _archive_of(root: Path, history: History, ends: tuple[int, int]) -> Archive 
     first_id, last_id = sorted(ends)
     if first_id == last_id or history.find(first_id):
         return None  # if the other is missing, the planner says so
-    archive = Archive.holding(root, first_id)
+    archive = Archive.find(root, first_id)
     if archive is None:
         return None
     archive.check_of(history, archive.trace)
     last = history.find(last_id)
-    if last is None and not archive.has(last_id):
-        other = Archive.holding(root, last_id)
-        if other is None:
+    if last is None and not archive.holds(last_id):
+        last_archive = Archive.find(root, last_id)
+        if last_archive is None:
             raise JobError(Problem.not_found, f"There is no event {last_id}, archived or not.")
-        last = other.trace, other.vhost
+        last = last_archive.trace, last_archive.vhost
     if last is not None and last[0] != archive.trace:
         raise JobError(
             Problem.bad_request,
@@ -242,24 +246,24 @@ class Stopwatch:
     """Seconds that a job's stages took, and the whole job."""
 
     def __init__(self) -> None:
-        self._began = self._last = time.monotonic()
+        self._start = self._last = time.monotonic()
         self._laps: dict[str, float] = {}
 
     def lap(self, stage: str) -> dict[str, float]:
         """End a stage; returns the times known so far."""
-        now = time.monotonic()
-        self._laps[stage] = round(now - self._last, 3)
-        self._last = now
-        return {**self._laps, "total": round(now - self._began, 3)}
+        moment = time.monotonic()
+        self._laps[stage] = round(moment - self._last, 3)
+        self._last = moment
+        return {**self._laps, "total": round(moment - self._start, 3)}
 
 
-def check_whole(found: ChainResult, written: int) -> None:
+def check_whole(result: ChainResult, count: int) -> None:
     """Raise JobError unless every event of the chain was still there when it was read."""
-    found.check()
-    if written != found.events:
+    result.check()
+    if count != result.events:
         raise JobError(
             Problem.failed,
-            f"The chain has {found.events} events by their numbers, and {written} of them could be"
+            f"The chain has {result.events} events by their numbers, and {count} of them could be"
             " read: the store is half-written or damaged. Nothing was written.",
         )
 
@@ -267,11 +271,11 @@ def check_whole(found: ChainResult, written: int) -> None:
 def versions() -> dict[str, str]:
     """The versions of what wrote an export."""
     try:
-        own = version("rabbitmq-itc")
+        own_version = version("rabbitmq-itc")
     except PackageNotFoundError:  # run from a folder, as on a cluster's driver
-        own = "unknown"
+        own_version = "unknown"
     return {
-        "rabbitmq-itc": own,
+        "rabbitmq-itc": own_version,
         "python": platform.python_version(),
         "pyspark": pyspark.__version__,
         "pyarrow": pa.__version__,
@@ -303,7 +307,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, required=True, help="file to write")
     parser.add_argument("--format", choices=FORMATS, help="default: by the file's extension")
     parser.add_argument(
-        "--via", choices=[each.value for each in Via], default=Via.any.value, help="along what"
+        "--via", choices=[way.value for way in Via], default=Via.any.value, help="along what"
     )
     parser.add_argument("--form", choices=get_args(Form), help="default: the cheapest that fits")
     parser.add_argument("--archives", type=Path, help="folder of archives to look into as well")
@@ -319,7 +323,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         request = _request(options)
         settings = SparkSettings(options.master, options.remote, options.memory)
-        spark = submitted_session() or SparkSession.getActiveSession() or open_session(settings)
+        spark = session_of_submit() or SparkSession.getActiveSession() or open_session(settings)
         summary = run(spark, request)
     except JobError as error:
         print(error, file=sys.stderr)
@@ -333,17 +337,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _request(options: argparse.Namespace) -> ChainRequest:
     if not options.database_url:
         raise JobError(Problem.bad_request, "Which store? Set ITC_DATABASE_URL.")
-    chosen = FORMATS[options.format] if options.format else format_of(options.output.name)
-    if chosen is None:
-        known = " ".join(each.extension for each in FORMATS.values())
-        raise JobError(Problem.bad_request, f"No format writes that file; there are {known}.")
+    format_chosen = FORMATS[options.format] if options.format else format_of(options.output.name)
+    if format_chosen is None:
+        extensions = " ".join(form.extension for form in FORMATS.values())
+        raise JobError(Problem.bad_request, f"No format writes that file; there are {extensions}.")
     database = DatabaseAddress.from_url(options.database_url)
     return ChainRequest(
         database=database,
         from_id=options.from_id,
         to_id=options.to_id,
         output=options.output,
-        format=chosen,
+        format=format_chosen,
         form=options.form,
         archives=options.archives,
         via=Via(options.via),

@@ -24,10 +24,10 @@ from spark_jobs.errors import JobError
 class HashedFile:
     """A file being written, with the digest and the length of its content."""
 
-    def __init__(self, file: BinaryIO, bound: Callable[[int], None]) -> None:
-        """``bound`` is called with the length before each write, and raises if it is too much."""
+    def __init__(self, file: BinaryIO, check: Callable[[int], None]) -> None:
+        """``check`` is called with the length before each write, and raises if it is too much."""
         self._file = file
-        self._bound = bound
+        self._check = check
         self._digest = hashlib.sha256()
         self.bytes = 0
         self.closed = False
@@ -39,11 +39,11 @@ class HashedFile:
 
     def write(self, data: bytes) -> int:
         """Append; Arrow hands its own buffers in."""
-        self._bound(self.bytes + len(data))
+        self._check(self.bytes + len(data))
         self._digest.update(data)
-        written = self._file.write(data)
-        self.bytes += written
-        return written
+        count = self._file.write(data)
+        self.bytes += count
+        return count
 
     @contextmanager
     def spooled(self, chunks: Iterable[bytes]) -> Iterator[BinaryIO]:
@@ -51,7 +51,7 @@ class HashedFile:
         with TemporaryFile(dir=Path(self._file.name).parent) as spool:
             for chunk in chunks:
                 spool.write(chunk)
-                self._bound(spool.tell())
+                self._check(spool.tell())
             spool.seek(0)
             yield cast("BinaryIO", spool)
 
@@ -73,56 +73,56 @@ class HashedFile:
 
 
 @contextmanager
-def written_aside(target: Path, quota: Quota | None = None) -> Iterator[HashedFile]:
+def open_whole(target: Path, quota: Quota | None = None) -> Iterator[HashedFile]:
     """A file that appears as ``target`` when the block ends well, and nowhere when it does not.
 
     Raises `JobError` if the disk is full, the folder cannot be written to, or the export exceeds
     what the quota of the exports' folder leaves.
     """
-    bound = bound_of(target, quota) if quota else _unbounded
-    bound(0)
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}{LEFTOVER}")
-    with disk_explained(target):
+    check = quota_check(target, quota) if quota else _no_check
+    check(0)
+    part = target.with_name(f".{target.name}.{secrets.token_hex(6)}{LEFTOVER}")
+    with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with disk_explained(target), aside.open("xb") as raw:
-            yield HashedFile(raw, bound)
+        with disk_errors(target), part.open("xb") as raw:
+            yield HashedFile(raw, check)
             raw.flush()
             os.fsync(raw.fileno())
-        with disk_explained(target):
-            aside.replace(target)
+        with disk_errors(target):
+            part.replace(target)
             sync(target.parent)
     finally:
-        aside.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
 
 
-def bound_of(target: Path, quota: Quota) -> Callable[[int], None]:
+def quota_check(target: Path, quota: Quota) -> Callable[[int], None]:
     """A function that raises `JobError` for a length that exceeds the folder's quota.
 
     The other exports are measured only once: jobs run one after the other.
     """
-    used = usage_of(target.parent.parent, target)
-    left = quota.left(used)
+    usage = usage_of(target.parent.parent, target)
+    rest = quota.left(usage)
 
-    def bound(length: int) -> None:
-        if left < length or left <= 0:
-            raise JobError(Problem.full, quota.refusal(used))
+    def check(length: int) -> None:
+        if rest < length or rest <= 0:
+            raise JobError(Problem.full, quota.refusal(usage))
 
-    return bound
+    return check
 
 
-def _unbounded(length: int) -> None:
+def _no_check(length: int) -> None:
     """Nothing is too much."""
 
 
 def write_file(target: Path, content: bytes) -> None:
     """Replace a small file."""
-    with written_aside(target) as file:
+    with open_whole(target) as file:
         file.write(content)
 
 
 @contextmanager
-def disk_explained(target: Path) -> Iterator[None]:
+def disk_errors(target: Path) -> Iterator[None]:
     """Turn a disk's errors into a sentence."""
     try:
         yield

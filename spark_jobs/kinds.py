@@ -47,25 +47,27 @@ _READ: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("output", "root", "archives", "key_file"), Path),
     "format": FORMATS.__getitem__,
     "via": Via,
-    "quota": lambda given: Quota(**given),
-    "collector": lambda given: Collector(**given),
+    "quota": lambda values: Quota(**values),
+    "collector": lambda values: Collector(**values),
 }
 
 
-def run_job(spark: SparkSession, database_url: str, kind: str, request: Json, told: Report) -> Json:
+def run_job(
+    spark: SparkSession, database_url: str, kind: str, request: Json, report: Report
+) -> Json:
     """Run one job; raises JobError."""
     if kind not in KINDS:
         raise JobError(Problem.bad_request, f"There are no {kind} jobs.")
-    wanted = _request(KINDS[kind], DatabaseAddress.from_url(database_url), request)
-    result: Json = json_of(KINDS[kind].run(spark, wanted, told))
+    job_request = _request(KINDS[kind], DatabaseAddress.from_url(database_url), request)
+    result: Json = json_of(KINDS[kind].run(spark, job_request, report))
     return result
 
 
-def _request(kind: Kind, database: DatabaseAddress, given: Json) -> Any:
+def _request(kind: Kind, database: DatabaseAddress, document: Json) -> Any:
     """A request as its class; what is not given, or is nothing, is as that has it."""
-    values: Json = {"database": database}
-    for name in (each.name for each in fields(kind.request)):
-        value = given.get(kind.names.get(name, name))
+    arguments: Json = {"database": database}
+    for name in (column.name for column in fields(kind.request)):
+        value = document.get(kind.names.get(name, name))
         if value not in (None, ""):
-            values[name] = _READ.get(name, lambda as_it_is: as_it_is)(value)
-    return kind.request(**values)
+            arguments[name] = _READ.get(name, lambda as_it_is: as_it_is)(value)
+    return kind.request(**arguments)

@@ -42,7 +42,7 @@ class Meter:
         self.rows_read += rows
         self._count()
 
-    def wrote(self, rows: int) -> None:
+    def count_written(self, rows: int) -> None:
         """Count rows that were written to the file."""
         self.rows_written += rows
         self._count()

@@ -13,7 +13,7 @@ from model.jobs import Problem
 from spark_jobs.errors import JobError
 
 
-def signed(manifest: Mapping[str, Any], key_file: Path | None) -> dict[str, Any]:
+def sign(manifest: Mapping[str, Any], key_file: Path | None) -> dict[str, Any]:
     """The manifest with its signature; as it is without a key.
 
     ``key_file`` holds an Ed25519 private key as PEM. Raises `JobError` if it does not.

@@ -48,7 +48,7 @@ class Worker:
         self._requests = requests
         self._answers = answers
         self._answering = threading.Lock()
-        self._waiting: queue.SimpleQueue[Json] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Json] = queue.SimpleQueue()
         self._cancelled: set[int] = set()
         self._leaving = threading.Event()
         self._idle = threading.Event()
@@ -69,7 +69,7 @@ class Worker:
 
     def _take(self, message: Json) -> None:
         if message["do"] == "run":
-            self._waiting.put(message)
+            self._queue.put(message)
         elif message["do"] == "cancel":
             self._cancelled.add(message["id"])
             self._interrupt()
@@ -102,11 +102,11 @@ class Worker:
         """Wait for a job. If none comes for a while, Spark's classes are archived meanwhile."""
         if not self._has_archived:
             try:
-                return self._waiting.get(timeout=QUIET_SECONDS)
+                return self._queue.get(timeout=QUIET_SECONDS)
             except queue.Empty:
                 self._has_archived = True
                 make_in_background()
-        return self._waiting.get()
+        return self._queue.get()
 
     def _run(self, spark: SparkSession, database_url: str, message: Json) -> None:
         job = message["id"]
@@ -120,15 +120,15 @@ class Worker:
             os._exit(SPARK_GONE)
         except JobError as error:
             problem = Problem.cancelled if job in self._cancelled else error.problem
-            self._failed(spark, job, problem, str(error))
+            self._report_failure(spark, job, problem, str(error))
         except Exception as error:  # noqa: BLE001 - a bug ends its own job, not the next
             reason = f"The job broke off: {type(error).__name__}: {error}"
-            self._failed(spark, job, Problem.failed, reason)
+            self._report_failure(spark, job, Problem.failed, reason)
         else:
             self._say("done", id=job, result=result)
         self._cancelled.discard(job)
 
-    def _failed(self, spark: SparkSession, job: int, problem: Problem, reason: str) -> None:
+    def _report_failure(self, spark: SparkSession, job: int, problem: Problem, reason: str) -> None:
         """Say so, and leave where Spark fails with everything else, too."""
         leaving = problem is Problem.failed and not works(spark)
         self._say("error", id=job, problem=problem, reason=reason, leaving=leaving)
@@ -175,17 +175,17 @@ def works(spark: SparkSession) -> bool:
 
     What a part of Spark that stopped by itself or was stopped makes of a job has many texts.
     """
-    done = threading.Event()
+    finished = threading.Event()
 
     def trial() -> None:
         with contextlib.suppress(Exception):
             spark.range(1).mapInArrow(lambda batches: batches, "id bigint").toArrow()
-            done.set()
+            finished.set()
 
     thread = threading.Thread(target=trial, daemon=True)
     thread.start()
     thread.join(TRIAL_SECONDS)
-    return done.is_set()
+    return finished.is_set()
 
 
 def main() -> None:

@@ -212,7 +212,7 @@ class Archives:
         check_spark("archived events need")
         from spark_jobs.archive.reader import Archive  # loads Arrow
 
-        archive = Archive.holding(self._folder, event_id)
+        archive = Archive.find(self._folder, event_id)
         return archive.vhost if archive else None
 
     def _archive(self, vhost: str) -> ArchiveManifest:

@@ -22,18 +22,18 @@ from pyspark.sql import SparkSession
 from model.archives import ArchiveFile, ArchiveSummary
 from model.jobs import Problem
 from spark_jobs.archive.reader import Archive
-from spark_jobs.chains.executors import rendered, tasks_at_a_time
+from spark_jobs.chains.executors import render_slices, tasks_at_a_time
 from spark_jobs.chains.history import History
 from spark_jobs.chains.slices import rows_per_slice, spans
 from spark_jobs.errors import JobError
-from spark_jobs.export import disk_explained, sync
+from spark_jobs.export import disk_errors, sync
 from spark_jobs.formats.chain import Chain, Renderer, write_chunks
 from spark_jobs.formats.parquet import stream_of
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.spark.columns import COLUMNS, arrow_schema
 from spark_jobs.spark.database import DatabaseAddress
 
-ALL = tuple(COLUMNS)
+EVERY_COLUMN = tuple(COLUMNS)
 DAY = 86_400_000_000  # µs
 ROW_GROUP = 50_000
 UNFINISHED = ".part-"
@@ -66,8 +66,8 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
         slices = spans(trace, first_id, last_id, max(count, tasks_at_a_time(spark)))
         meter.enter("reading", 5.0)
         meter.expect(events)
-        chunks = rendered(spark, request.database, RAW, Chain(), slices, meter)
-        parts = _written(archive.folder, (b for chunk in chunks for b in pa.ipc.open_stream(chunk)))
+        chunks = render_slices(spark, request.database, RAW, Chain(), slices, meter)
+        parts = _write(archive.folder, (b for chunk in chunks for b in pa.ipc.open_stream(chunk)))
         if meter.rows_written != events:
             raise JobError(
                 Problem.failed,
@@ -76,11 +76,11 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
             )
         newest = history.newest_until(trace, last_id)
         gaps = {gap.id: gap for gap in (*archive.gaps, *history.gaps(trace, 0, last_id))}
-        found = (*archive.assumed, *history.assumed(trace, 0, last_id))
-        assumed = {each.number: each for each in found}
+        participants = (*archive.assumed, *history.assumed(trace, 0, last_id))
+        assumed = {participant.number: participant for participant in participants}
         misfit = history.misfit(trace)
-        found_missing = (*archive.missing, *history.missing(trace, 0, last_id))
-        missing = {each.number: each for each in found_missing}
+        uninformed = (*archive.missing, *history.split_participants(trace, 0, last_id))
+        uninformed_by_number = {participant.number: participant for participant in uninformed}
     if newest is None or newest[0] != last_id:
         raise JobError(
             Problem.failed,
@@ -94,65 +94,65 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
         gaps=tuple(gaps.values()),
         assumed=tuple(assumed.values()),
         misfit=misfit or archive.misfit,
-        missing=tuple(missing.values()),
+        missing=tuple(uninformed_by_number.values()),
     )
     whole.save()
     return _summary(whole, parts)
 
 
-def _summary(archive: Archive, added: tuple[ArchiveFile, ...]) -> ArchiveSummary:
+def _summary(archive: Archive, parts: tuple[ArchiveFile, ...]) -> ArchiveSummary:
     return ArchiveSummary(
         vhost=archive.vhost,
         through=archive.through,
-        events=sum(part.events for part in added),
-        files=len(added),
-        bytes=sum(part.bytes for part in added),
+        events=sum(part.events for part in parts),
+        files=len(parts),
+        bytes=sum(part.bytes for part in parts),
     )
 
 
 def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
     del chain
-    return stream_of(batch.cast(arrow_schema(ALL)))
+    return stream_of(batch.cast(arrow_schema(EVERY_COLUMN)))
 
 
-RAW = Renderer(ALL, _render, write_chunks)
+RAW = Renderer(EVERY_COLUMN, _render, write_chunks)
 
 
-def _written(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[ArchiveFile, ...]:
+def _write(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[ArchiveFile, ...]:
     """Write the batches, and move the files into place when all of them are complete."""
-    with disk_explained(folder / "events"):
+    with disk_errors(folder / "events"):
         folder.mkdir(parents=True, exist_ok=True)
         for leftover in folder.glob(f"{UNFINISHED}*"):
             shutil.rmtree(leftover)
-        aside = folder / f"{UNFINISHED}{secrets.token_hex(6)}"
-        aside.mkdir()
+        folder_aside = folder / f"{UNFINISHED}{secrets.token_hex(6)}"
+        folder_aside.mkdir()
         try:
-            parts = tuple(_files(aside, batches))
+            parts = tuple(_files(folder_aside, batches))
             for part in parts:
                 target = folder / part.file
                 target.parent.mkdir(exist_ok=True)
-                (aside / part.file).replace(target)
+                (folder_aside / part.file).replace(target)
                 sync(target.parent)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(folder_aside, ignore_errors=True)
     return parts
 
 
 def _files(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[ArchiveFile]:
     """One file for each run of events of one day."""
     days = (piece for batch in batches for piece in _by_day(batch))
-    waiting = next(days, None)
-    while waiting is not None:
-        day, batch = waiting
+    piece = next(days, None)
+    while piece is not None:
+        day, batch = piece
         part = folder / "writing.parquet"
         first_id, events = batch.column("id")[0].as_py(), 0
-        with pq.ParquetWriter(part, arrow_schema(ALL), compression="zstd") as writer:
-            while waiting is not None and waiting[0] == day:
-                batch = waiting[1]
+        with pq.ParquetWriter(part, arrow_schema(EVERY_COLUMN), compression="zstd") as writer:
+            while piece is not None and piece[0] == day:
+                batch = piece[1]
                 writer.write_batch(batch, row_group_size=ROW_GROUP)
                 events += batch.num_rows
                 last_id = batch.column("id")[-1].as_py()
-                waiting = next(days, None)
+                piece = next(days, None)
         name = f"day={day}/{first_id}-{last_id}.parquet"
         (folder / name).parent.mkdir(exist_ok=True)
         sync(part)  # what is archived may be pruned, and then exists nowhere else
@@ -166,6 +166,6 @@ def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     begin = 0
     for end in range(1, len(days) + 1):
         if end == len(days) or days[end] != days[begin]:
-            at = datetime.fromtimestamp(int(days[begin]) * 86_400, UTC)
-            yield f"{at:%Y-%m-%d}", batch.slice(begin, end - begin)
+            day = datetime.fromtimestamp(int(days[begin]) * 86_400, UTC)
+            yield f"{day:%Y-%m-%d}", batch.slice(begin, end - begin)
             begin = end

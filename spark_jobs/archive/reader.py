@@ -26,11 +26,11 @@ class Archive(ArchiveManifest):
     """An archive, and reading its events; small, and travels to executors."""
 
     @classmethod
-    def holding(cls, root: Path, event_id: int) -> Archive | None:
+    def find(cls, root: Path, event_id: int) -> Archive | None:
         """The archive under a folder of archives that has an event."""
         folders = sorted(root.iterdir()) if root.is_dir() else []
         archives = (cls.load(folder) for folder in folders)
-        return next((each for each in archives if each and each.has(event_id)), None)
+        return next((archive for archive in archives if archive and archive.holds(event_id)), None)
 
     def check_of(self, history: History, trace: int) -> None:
         """Raise JobError (bad_request) if the archive belongs to another store."""
@@ -47,7 +47,7 @@ class Archive(ArchiveManifest):
         del facts["folder"]
         write_file(self.folder / MANIFEST, json.dumps(facts, indent=1).encode() + b"\n")
 
-    def has(self, event_id: int) -> bool:
+    def holds(self, event_id: int) -> bool:
         """Tell whether an event is in the archive."""
         return any(batch.num_rows for batch in self.read(("id",), event_id, event_id))
 
@@ -62,29 +62,29 @@ class Archive(ArchiveManifest):
 
     def late_links(self, first_id: int, last_id: int) -> set[tuple[int, int]]:
         """The links of a span that clocks do not have, as (effect, cause): about `MOST_LATE`."""
-        found: set[tuple[int, int]] = set()
+        links: set[tuple[int, int]] = set()
         for batch in self.read(("id", "late"), first_id, last_id):
-            there = batch.filter(pc.is_valid(batch.column("late")))
-            for effect, causes in zip(*there.to_pydict().values(), strict=True):
-                found |= {
+            present = batch.filter(pc.is_valid(batch.column("late")))
+            for effect, causes in zip(*present.to_pydict().values(), strict=True):
+                links |= {
                     (effect, cause)
-                    for each in causes.split(",")
-                    if (cause := int(each)) >= first_id
+                    for cause_text in causes.split(",")
+                    if (cause := int(cause_text)) >= first_id
                 }
-            if len(found) >= MOST_LATE:
+            if len(links) >= MOST_LATE:
                 break
-        return found
+        return links
 
     def lookup(self, columns: Sequence[str], ids: Sequence[int]) -> dict[int, dict[str, Any]]:
         """Some columns of single events by their ids; events that are not here are left out."""
-        found = {}
+        rows = {}
         for part in self.parts:
-            wanted = [each for each in ids if part.first_id <= each <= part.last_id]
-            if wanted:
+            part_ids = [event_id for event_id in ids if part.first_id <= event_id <= part.last_id]
+            if part_ids:
                 file = self._file(part, ("id", *columns))
-                table = file.to_table(["id", *columns], filter=ds.field("id").isin(wanted))
-                found.update({row["id"]: row for row in table.to_pylist()})
-        return found
+                table = file.to_table(["id", *columns], filter=ds.field("id").isin(part_ids))
+                rows.update({row["id"]: row for row in table.to_pylist()})
+        return rows
 
     def _parts(self, first_id: int, last_id: int) -> Iterator[ArchiveFile]:
         """The files that may have events with ids in a span."""
@@ -106,7 +106,7 @@ class Archive(ArchiveManifest):
 
 def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch, with no for flags that were not written."""
-    for at, field in enumerate(batch.schema):
+    for index, field in enumerate(batch.schema):
         if field.type == FLAG:
-            batch = batch.set_column(at, field, pc.fill_null(batch.column(at), False))
+            batch = batch.set_column(index, field, pc.fill_null(batch.column(index), False))
     return batch

@@ -33,17 +33,17 @@ def find_archived(
     archive: Archive,
     database: DatabaseAddress,
     history: History,
-    wanted: ChainQuestion,
+    question: ChainQuestion,
     tasks: int,
     meter: Meter,
 ) -> ChainResult:
     """The chain between two events of one trace, the earlier of which is archived."""
-    first_id, last_id = sorted(wanted.ends)
+    first_id, last_id = sorted(question.ends)
     meter.enter("following", 2.0)
-    span, quiet = _span(archive, database, first_id, last_id, wanted.via)
-    chain = chain_of(span, wanted.via)
+    span, quiet = _span(archive, database, first_id, last_id, question.via)
+    chain = chain_of(span, question.via)
     ranges = ranges_of(span, chain)
-    relation = Relation.before if wanted.ends[0] == first_id else Relation.after
+    relation = Relation.before if question.ends[0] == first_id else Relation.after
     doubtful = None
     if not ranges and not leads(span, Via.any):
         relation = Relation.concurrent
@@ -72,19 +72,24 @@ def _soundness(
 ) -> Soundness:
     """From the store, and from when it was archived: since then participants may have gone."""
     stored = history.assumed(archive.trace, first_id, last_id)
-    known = [each for each in archive.assumed if each.is_within(first_id, last_id)]
-    assumed = {each.number: each for each in (*known, *stored)}
+    archived = [
+        participant for participant in archive.assumed if participant.is_within(first_id, last_id)
+    ]
+    assumed = {participant.number: participant for participant in (*archived, *stored)}
     misfit = history.misfit(archive.trace) or archive.misfit
-    missing = {
-        each.number: each
-        for each in (*archive.missing, *history.missing(archive.trace, first_id, last_id))
-        if each.is_within(first_id, last_id)
+    uninformed = {
+        participant.number: participant
+        for participant in (
+            *archive.missing,
+            *history.split_participants(archive.trace, first_id, last_id),
+        )
+        if participant.is_within(first_id, last_id)
     }
-    missed = history.missed(archive.trace, [*missing.values()])
+    links = history.missed_links(archive.trace, [*uninformed.values()])
     late = archive.late_links(first_id, last_id)
     late |= history.late_links(archive.trace, first_id, last_id)  # some found since
-    said = Late(archive.vhost, min(len(late), MOST_LATE))
-    doubts = doubts_of([*assumed.values()], misfit, [*missing.values()], missed, said)
+    late_count = Late(archive.vhost, min(len(late), MOST_LATE))
+    doubts = doubts_of([*assumed.values()], misfit, [*uninformed.values()], links, late_count)
     return Soundness(doubts, min(quiet, MOST_QUIET))
 
 
@@ -111,16 +116,16 @@ def _doubtful(
             pc.and_not(batch.column("doubtful").fill_null(False), batch.column("quiet"))
         ).to_pylist()
     )
-    found = DoubtfulSpan([*islice(doubtful, MOST_DOUBTFUL)])
+    span = DoubtfulSpan([*islice(doubtful, MOST_DOUBTFUL)])
     last = _read(archive, database, ("id", "clock"), last_id, last_id)
-    [clock] = [each for batch in last for each in batch.column("clock").to_pylist()]
-    return found.behind(first_id, last_id, clock)
+    [clock] = [clock_bytes for batch in last for clock_bytes in batch.column("clock").to_pylist()]
+    return span.behind(first_id, last_id, clock)
 
 
 def _candidates(archive: Archive, database: DatabaseAddress, event_id: int) -> int | None:
     batches = _read(archive, database, ("id", "candidates"), event_id, event_id)
     return next(
-        (each for batch in batches for each in batch.column("candidates").to_pylist()), None
+        (count for batch in batches for count in batch.column("candidates").to_pylist()), None
     )
 
 
@@ -146,12 +151,12 @@ def _slices(
     if not len(ids):
         return
     participants, heights = span.participants[chain], span.heights[chain]
-    arrays = Ranges.of(ranges)
+    arrays = Ranges.from_ranges(ranges)
     rows = rows_per_slice(archive.row_bytes, len(ids), tasks)
     archived = int(np.searchsorted(ids, archive.through, "right"))
     for begin, end in ((0, archived), (archived, len(ids))):
-        for at in range(begin, end, rows):
-            part = slice(at, min(at + rows, end))
+        for start in range(begin, end, rows):
+            part = slice(start, min(start + rows, end))
             yield Slice(
                 archive.trace,
                 int(ids[part][0]),
@@ -166,8 +171,8 @@ def _names(
 ) -> Mapping[int, tuple[str, str]]:
     """Names and intervals from the store, or from events for those no longer stored."""
     names = dict(history.names(archive.trace, numbers_of(ranges)))
-    missing = [each.first_id for each in ranges if each.participant not in names]
-    rows = archive.lookup(("participant", "participant_name", "interval"), missing).values()
+    first_ids = [run.first_id for run in ranges if run.participant not in names]
+    rows = archive.lookup(("participant", "participant_name", "interval"), first_ids).values()
     return names | {row["participant"]: (row["participant_name"], row["interval"]) for row in rows}
 
 

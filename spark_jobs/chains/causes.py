@@ -42,15 +42,15 @@ class NamedCause(NamedTuple):
         return f"{self.cause} ({', named by '.join(self.words)})"
 
 
-def named_in(text: str | None, *, candidates: bool = False) -> list[NamedCause]:
+def causes_in(text: str | None, *, candidates: bool = False) -> list[NamedCause]:
     """The causes by id, and then by rule; with ``candidates`` those too that only may be."""
-    rows = parsed(text) if text else []
-    found = (
+    rows = link_rows(text) if text else []
+    causes = (
         NamedCause(row[0], None if row[2] in BY_BROKER else row[1], EdgeKind(row[2]), *row[3:])
         for row in rows
         if candidates or row[2] != EdgeKind.candidate
     )
-    return sorted(found, key=lambda each: (each.cause, each.words[::-1]))
+    return sorted(causes, key=lambda cause: (cause.cause, cause.words[::-1]))
 
 
 def text_of(causes: list[NamedCause]) -> str | None:
@@ -58,7 +58,7 @@ def text_of(causes: list[NamedCause]) -> str | None:
     return json.dumps(causes) if causes else None
 
 
-def parsed(text: str) -> list[Row]:
+def link_rows(text: str) -> list[Row]:
     """The rows as they stand, in no order."""
     rows: list[Row] = json.loads(text)
     return rows

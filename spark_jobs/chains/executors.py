@@ -22,7 +22,7 @@ from spark_jobs.chains.source import Batches, map_slices
 from spark_jobs.formats.chain import Chain, Renderer, write_chunks
 from spark_jobs.progress import Meter
 from spark_jobs.spark.database import DatabaseAddress
-from spark_jobs.spark.failures import explained
+from spark_jobs.spark.failures import spark_errors
 
 # How many slices' rendered events the driver may hold at a time, however large the cluster.
 MOST_IN_WAVE = 16
@@ -38,7 +38,7 @@ RANGES = ", ".join(f"{name} bigint" for name in Range._fields)
 CLOCKS = ("id", "participant", "height", "seq", "clock")
 
 
-NOTHING = Renderer((), lambda batch, chain: b"", write_chunks)
+EMPTY_RENDERER = Renderer((), lambda batch, chain: b"", write_chunks)
 
 
 def tasks_at_a_time(spark: SparkSession) -> int:
@@ -57,18 +57,18 @@ def slices_of(spark: SparkSession, trace: int, first_id: int, last_id: int) -> l
 def scan(spark: SparkSession, database: DatabaseAddress, plan: Plan, meter: Meter) -> list[Range]:
     """The chain's ranges, found by comparing the clocks of the whole span."""
     slices = slices_of(spark, plan.start.trace, plan.start.id, plan.end.id)
-    found: list[Range] = []
-    for at in range(0, len(slices), COMPARED_IN_WAVE):
-        meter.enter("comparing", 5.0 + 30.0 * at / len(slices))
-        with explained():
-            wave = slices[at : at + COMPARED_IN_WAVE]
+    ranges: list[Range] = []
+    for start in range(0, len(slices), COMPARED_IN_WAVE):
+        meter.enter("comparing", 5.0 + 30.0 * start / len(slices))
+        with spark_errors():
+            wave = slices[start : start + COMPARED_IN_WAVE]
             frame = map_slices(spark, database, CLOCKS, wave, _comparer(plan), RANGES)
             table = frame.toArrow()
-        found += (Range(*row) for row in zip(*table.to_pydict().values(), strict=True))
-    return merge(found)
+        ranges += (Range(*row) for row in zip(*table.to_pydict().values(), strict=True))
+    return merge(ranges)
 
 
-def rendered(
+def render_slices(
     spark: SparkSession,
     database: DatabaseAddress,
     renderer: Renderer,
@@ -80,33 +80,33 @@ def rendered(
     size = min(2 * tasks_at_a_time(spark), MOST_IN_WAVE)
     render = _renderer(renderer, chain)
 
-    def made(wave: Sequence[Slice]) -> pa.Table:
-        with explained():
+    def run(wave: Sequence[Slice]) -> pa.Table:
+        with spark_errors():
             return map_slices(spark, database, renderer.columns, wave, render, CHUNKS).toArrow()
 
-    waves = [slices[at : at + size] for at in range(0, len(slices), size)]
-    for table in _one_ahead(spark, made, waves):
+    waves = [slices[start : start + size] for start in range(0, len(slices), size)]
+    for table in _one_ahead(spark, run, waves):
         counts = table.column("events").to_pylist()
         meter.read(sum(counts))
         for events, chunk in zip(counts, table.column("chunk"), strict=True):
             yield chunk.as_py()
-            meter.wrote(events)
+            meter.count_written(events)
 
 
 def _one_ahead(
-    spark: SparkSession, made: Callable[[T], pa.Table], waves: Sequence[T]
+    spark: SparkSession, run: Callable[[T], pa.Table], waves: Sequence[T]
 ) -> Iterator[pa.Table]:
     """The waves' answers in order. While one is written, Spark makes the next."""
     with ThreadPoolExecutor(1, "wave") as pool:
-        coming = None
+        pending = None
         try:
             for wave in waves:
-                after = pool.submit(made, wave)
-                if coming is not None:
-                    yield coming.result()
-                coming = after
-            if coming is not None:
-                yield coming.result()
+                submitted = pool.submit(run, wave)
+                if pending is not None:
+                    yield pending.result()
+                pending = submitted
+            if pending is not None:
+                yield pending.result()
         except BaseException:
             with suppress(Exception):  # Spark may be gone, which whoever reads this learns anyway
                 spark.interruptAll()
@@ -115,10 +115,10 @@ def _one_ahead(
 
 def touch(spark: SparkSession, database: DatabaseAddress) -> None:
     """Do what every job does, with no events at all."""
-    with explained():
-        render = _renderer(NOTHING, Chain())
-        nothing = [Slice(trace=0, first_id=0, last_id=0)]
-        map_slices(spark, database, CLOCKS, nothing, render, CHUNKS).toArrow()
+    with spark_errors():
+        render = _renderer(EMPTY_RENDERER, Chain())
+        no_events = [Slice(trace=0, first_id=0, last_id=0)]
+        map_slices(spark, database, CLOCKS, no_events, render, CHUNKS).toArrow()
 
 
 def _comparer(plan: Plan) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -128,8 +128,8 @@ def _comparer(plan: Plan) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
         for batch in batches:
             ids, participants, heights, seqs = (batch.column(k).to_numpy() for k in range(4))
             clocks = batch.column(4).to_pylist()
-            found = compare(ids, participants, heights, seqs, clocks, bounds, start)
-            yield _as_batch(Range._fields, found)
+            rows = compare(ids, participants, heights, seqs, clocks, bounds, start)
+            yield _as_batch(Range._fields, rows)
 
     return ranges
 

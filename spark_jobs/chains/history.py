@@ -121,24 +121,24 @@ class History:
 
     def first_at_or_above(self, trace: int, heights: Sequence[tuple[int, int]]) -> dict[int, Mark]:
         """For each (participant, height) its first event not below that height."""
-        found = self._marks(trace, heights, forward=True)
-        if len(found) < len(heights):
+        marks = self._marks(trace, heights, forward=True)
+        if len(marks) < len(heights):
             raise JobError(
                 Problem.failed,
                 "Events went away while the chain was planned: the store is being pruned or was"
                 " restored. Ask again.",
             )
-        return found
+        return marks
 
     def _marks(
         self, trace: int, heights: Iterable[tuple[int, int]], *, forward: bool
     ) -> dict[int, Mark]:
-        found: dict[int, Mark] = {}
-        for some in chunks(heights, STATEMENT_ROWS):
-            for row in self.connection.rows(marks_sql(trace, some, forward=forward)):
+        marks: dict[int, Mark] = {}
+        for chunk in chunks(heights, STATEMENT_ROWS):
+            for row in self.connection.rows(marks_sql(trace, chunk, forward=forward)):
                 mark = Mark(row["height"], row["seq"], row["id"], row["clock"])
-                found[row["participant"]] = mark
-        return found
+                marks[row["participant"]] = mark
+        return marks
 
     def clocks(self, trace: int, first_id: int, last_id: int) -> Iterator[pa.RecordBatch]:
         """Id, participant, height, seq and clock of every event of a span of ids."""
@@ -151,9 +151,9 @@ class History:
         """Ids, participants and heights of all events in the ranges, by id."""
         parts = [
             batch
-            for some in ranges.chunks(STATEMENT_ROWS)
+            for chunk in ranges.chunks(STATEMENT_ROWS)
             for batch in self.connection.query(
-                members_of(trace, some, "m.id, m.participant, m.height"), batch_rows=65536
+                members_of(trace, chunk, "m.id, m.participant, m.height"), batch_rows=65536
             )
         ]
         ids, participants, heights = (
@@ -187,36 +187,38 @@ class History:
         )[0]
         return None if ids["first"] < 0 else (ids["first"], ids["last"])
 
-    def prefix_before(self, trace: int, before: int, after_id: int) -> tuple[int, int, int] | None:
-        """Find what a trace stored after an id and before the first event recorded at ``before``.
+    def prefix_before(
+        self, trace: int, bound_at: int, after_id: int
+    ) -> tuple[int, int, int] | None:
+        """A trace's events after an id, up to the first recorded at ``bound_at`` (µs) or later.
 
-        First id, last id and number of events; None if there are none. ``before`` is in µs.
+        As (first id, last id, number); None if there are none.
         """
         block = self.connection.rows(
-            f"SELECT coalesce(min(number), -1) AS first FROM blocks WHERE latest >= {before}"
+            f"SELECT coalesce(min(number), -1) AS first FROM blocks WHERE latest >= {bound_at}"
         )[0]["first"]
         end = -1
         if block >= 0:
             end = self.connection.rows(
                 f"SELECT coalesce(min(id), -1) AS first FROM events WHERE trace_id = {trace}"
-                f" AND id >= {ids_of(block, block)[0]} AND recorded_at >= {before}"
+                f" AND id >= {ids_of(block, block)[0]} AND recorded_at >= {bound_at}"
             )[0]["first"]
-        found = self.connection.rows(
+        prefix = self.connection.rows(
             "SELECT coalesce(min(id), -1) AS first, coalesce(max(id), -1) AS last,"
             f" count(*) AS events FROM events WHERE trace_id = {trace} AND id > {after_id}"
             + (f" AND id < {end}" if end >= 0 else "")
         )[0]
-        return (found["first"], found["last"], found["events"]) if found["events"] else None
+        return (prefix["first"], prefix["last"], prefix["events"]) if prefix["events"] else None
 
     def gaps_in_time(self, trace: int, first: int, last: int) -> list[Gap]:
         """As `gaps`, with all times at which what they lack would have been recorded."""
-        found = []
+        gaps = []
         for gap in self.gaps(trace, first, last):
             begins = self.newest_until(trace, gap.after_event_id)
             end = MAX_ID if gap.before_event_id is None else gap.before_event_id - 1
             ends = self.newest_until(trace, end)
-            found.append(widened(gap, begins and begins[1], ends and ends[1]))
-        return found
+            gaps.append(widened(gap, begins and begins[1], ends and ends[1]))
+        return gaps
 
     def newest_until(self, trace: int, event_id: int) -> tuple[int, int] | None:
         """Id and time (µs) of a trace's newest event up to an id; None if there is none."""
@@ -245,37 +247,37 @@ class History:
 
     def names(self, trace: int, numbers: Iterable[int]) -> Mapping[int, tuple[str, str]]:
         """Name and interval of participants."""
-        found = {}
-        for some in chunks(numbers, STATEMENT_ROWS):
-            listed = ", ".join(map(str, some))
+        names = {}
+        for chunk in chunks(numbers, STATEMENT_ROWS):
+            numbers_text = ", ".join(map(str, chunk))
             for row in self.connection.rows(
                 'SELECT number, name, "interval" FROM participants'
-                f" WHERE trace_id = {trace} AND number IN ({listed})"
+                f" WHERE trace_id = {trace} AND number IN ({numbers_text})"
             ):
-                found[row["number"]] = (row["name"], row["interval"])
-        return found
+                names[row["number"]] = (row["name"], row["interval"])
+        return names
 
     def users(self, trace: int, numbers: Iterable[int]) -> dict[int, str]:
         """The broker's users of participants."""
-        asked = f'SELECT number, "user" FROM participants WHERE trace_id = {trace} AND number IN'
-        listed = (", ".join(map(str, some)) for some in chunks(numbers, STATEMENT_ROWS))
-        rows = (row for some in listed for row in self.connection.rows(f"{asked} ({some})"))
+        query = f'SELECT number, "user" FROM participants WHERE trace_id = {trace} AND number IN'
+        lists = (", ".join(map(str, chunk)) for chunk in chunks(numbers, STATEMENT_ROWS))
+        rows = (row for chunk in lists for row in self.connection.rows(f"{query} ({chunk})"))
         return {row["number"]: row["user"] for row in rows}
 
     def gaps(self, trace: int, first_id: int, last_id: int) -> list[Gap]:
         """The gaps in which events between two events may be missing."""
-        asked = Question.between(trace, first_id, last_id)
+        question = Question.between(trace, first_id, last_id)
         rows = self.connection.rows(
             "SELECT id, after_event_id, coalesce(before_event_id, -1) AS before_event_id, since,"
             f' coalesce("until", -1) AS "until", reason,'
             " CASE WHEN suspected THEN 1 ELSE 0 END AS suspected,"
             " CASE WHEN declared THEN 1 ELSE 0 END AS declared, quarantined, channel FROM gaps"
-            f" WHERE trace_id = {trace} AND {gaps_sql(asked)}"
+            f" WHERE trace_id = {trace} AND {gaps_sql(question)}"
             " ORDER BY after_event_id, id"
         )
-        found = [{name: _or_none(value) for name, value in row.items()} for row in rows]
+        values = [{name: _or_none(value) for name, value in row.items()} for row in rows]
         flags = ("suspected", "declared")
-        return [Gap(**{**row, **{flag: bool(row[flag]) for flag in flags}}) for row in found]
+        return [Gap(**{**row, **{flag: bool(row[flag]) for flag in flags}}) for row in values]
 
     def assumed(self, trace: int, first_id: int, last_id: int) -> list[AssumedParticipant]:
         """The assumed participants in an answer's span."""
@@ -311,19 +313,21 @@ class History:
             f" AND cause_id >= {first_id} AND rule = '{ACTS[EdgeKind.candidate]}'"
             f" LIMIT {MOST_EQUAL + 1}"
         )
-        found = frozenset(row["cause_id"] for row in rows)
-        return found if len(found) <= MOST_EQUAL else None
+        publishes = frozenset(row["cause_id"] for row in rows)
+        return publishes if len(publishes) <= MOST_EQUAL else None
 
-    def missing(self, trace: int, first_id: int, last_id: int) -> list[SplitParticipant]:
+    def split_participants(self, trace: int, first_id: int, last_id: int) -> list[SplitParticipant]:
         """The participants in an answer's span that miss what their programs were told."""
         query = missing_sql(Question.between(trace, first_id, last_id))
         return [SplitParticipant(**row) for row in self.connection.rows(query)]
 
-    def missed(self, trace: int, missing: Sequence[SplitParticipant]) -> list[MissedLinks]:
+    def missed_links(
+        self, trace: int, participants: Sequence[SplitParticipant]
+    ) -> list[MissedLinks]:
         """The links that these participants missed, by rule."""
-        if not missing:
+        if not participants:
             return []
-        return [MissedLinks(**row) for row in self.connection.rows(missed_sql(trace, missing))]
+        return [MissedLinks(**row) for row in self.connection.rows(missed_sql(trace, participants))]
 
     def quiet(self, trace: int, first_id: int, last_id: int) -> int:
         """The number of events of quiet traffic in a span, counted up to `MOST_QUIET`."""
@@ -334,11 +338,11 @@ class History:
     def row_bytes(self, trace: int, first_id: int, last_id: int) -> int:
         """About how many bytes a row of the span has, estimated from a few."""
         step = max(1, (last_id - first_id) // 200)
-        listed = ", ".join(str(each) for each in range(first_id, last_id + 1, step))
+        ids = ", ".join(str(event_id) for event_id in range(first_id, last_id + 1, step))
         rows = self.connection.rows(
             "SELECT CAST(avg(length(clock) + length(properties) + coalesce(length(payload), 0))"
             " AS BIGINT) AS mean"
-            f" FROM events WHERE trace_id = {trace} AND id IN ({listed})"
+            f" FROM events WHERE trace_id = {trace} AND id IN ({ids})"
         )
         return int(rows[0]["mean"] or 0)
 
@@ -353,10 +357,10 @@ def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 def members_of(trace: int, ranges: Ranges, items: str = "m.id") -> str:
     """The query for the events ``m`` in height ranges, through the index on heights."""
     columns = (ranges.participants.tolist(), ranges.low.tolist(), ranges.high.tolist())
-    asked = ", ".join(f"({p}, {low}, {high})" for p, low, high in zip(*columns, strict=True))
+    values = ", ".join(f"({p}, {low}, {high})" for p, low, high in zip(*columns, strict=True))
     # SQLite keeps the order of a CROSS JOIN: ranges outside, their events inside.
     return (
-        f"WITH asked (participant, low, high) AS (VALUES {asked})"
+        f"WITH asked (participant, low, high) AS (VALUES {values})"
         f" SELECT {items} FROM asked CROSS JOIN events m"
         f" WHERE m.trace_id = {trace} AND m.participant = asked.participant"
         " AND m.height BETWEEN asked.low AND asked.high"

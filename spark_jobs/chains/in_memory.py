@@ -33,10 +33,10 @@ class SpanColumns:
 
     Attributes:
         ids: of all of them; the other columns are in the same order.
-        causes: the publish that was received, 0 if there is none that joined.
+        causes: the publish that was received; 0 without a joined one.
         links: (cause, effect), by position.
-        candidates: the same, of what only may have led there.
-        shared: (event, conversation): the first by position, the second is any number of its own.
+        candidates: the same for causes that are only possible.
+        conversations: (event, conversation): a position, and a number of the conversation's own.
     """
 
     ids: Longs
@@ -47,7 +47,7 @@ class SpanColumns:
     causes: Longs
     links: LinkColumns
     candidates: LinkColumns
-    shared: LinkColumns
+    conversations: LinkColumns
 
 
 def chain_of(span: SpanColumns, via: Via) -> Flags:
@@ -70,41 +70,45 @@ def _steps(span: SpanColumns, via: Via) -> tuple[int, Longs, Longs]:
     """Return the number of places, and the steps between them in their order."""
     size = len(span.ids)
     # Views and no lists of them, which would take four times the memory.
-    found = [_messages(span), span.links]
+    pairs = [_messages(span), span.links]
     if via is Via.any:
-        found += [span.candidates, _orders(span.participants)]
-    events = [pairs.targets for pairs in found]
-    if via is Via.conversation and len(span.shared.sources):
-        at, shared = span.shared
-        who = span.participants[at]
-        known, parts = np.unique(shared * (who.max() + 1) + who, return_inverse=True)
-        found.append(
-            LinkColumns(*step_of_part(at, parts + size, span.types[at] == EventType.received))
+        pairs += [span.candidates, _orders(span.participants)]
+    events = [pairs.targets for pairs in pairs]
+    if via is Via.conversation and len(span.conversations.sources):
+        positions, keys = span.conversations
+        participants = span.participants[positions]
+        parts_known, parts = np.unique(
+            keys * (participants.max() + 1) + participants, return_inverse=True
         )
-        events.append(at)
-        size += len(known)
+        pairs.append(
+            LinkColumns(
+                *step_of_part(positions, parts + size, span.types[positions] == EventType.received)
+            )
+        )
+        events.append(positions)
+        size += len(parts_known)
     order = np.argsort(np.concatenate(events), kind="stable")
-    sources, targets = (np.concatenate(column)[order] for column in zip(*found, strict=True))
+    sources, targets = (np.concatenate(column)[order] for column in zip(*pairs, strict=True))
     return size, sources, targets
 
 
 def _messages(span: SpanColumns) -> LinkColumns:
-    at = places_of(span.ids, span.causes)
-    received = np.flatnonzero(at >= 0)
-    return LinkColumns(at[received], received)
+    positions = places_of(span.ids, span.causes)
+    received = np.flatnonzero(positions >= 0)
+    return LinkColumns(positions[received], received)
 
 
 def _orders(participants: Longs) -> LinkColumns:
     """From each event to the next of its participant."""
     order = np.argsort(participants, kind="stable")
-    same = participants[order][1:] == participants[order][:-1]
-    return LinkColumns(order[:-1][same], order[1:][same])
+    is_same = participants[order][1:] == participants[order][:-1]
+    return LinkColumns(order[:-1][is_same], order[1:][is_same])
 
 
 def places_of(ids: Longs, causes: Longs) -> Longs:
     """The position of each cause among the ids, -1 if it is not there."""
-    at = np.searchsorted(ids, causes).clip(max=len(ids) - 1)
-    return np.where(ids[at] == causes, at, -1)
+    positions = np.searchsorted(ids, causes).clip(max=len(ids) - 1)
+    return np.where(ids[positions] == causes, positions, -1)
 
 
 def ranges_of(span: SpanColumns, chain: Flags) -> list[Range]:
@@ -113,17 +117,17 @@ def ranges_of(span: SpanColumns, chain: Flags) -> list[Range]:
         return []
     members = np.flatnonzero(chain)
     members = members[np.argsort(span.participants[members], kind="stable")]
-    who, seqs = span.participants[members], span.seqs[members]
+    participants, seqs = span.participants[members], span.seqs[members]
     begins = np.ones(len(members), dtype=np.bool_)
-    begins[1:] = (who[1:] != who[:-1]) | (seqs[1:] != seqs[:-1] + 1)
+    begins[1:] = (participants[1:] != participants[:-1]) | (seqs[1:] != seqs[:-1] + 1)
     starts = np.flatnonzero(begins)
     firsts, lasts = members[starts], members[np.append(starts[1:], len(members)) - 1]
     columns = [
-        who[starts],
+        participants[starts],
         *(
-            column[which]
+            column[index]
             for column in (span.heights, span.ids, span.seqs)
-            for which in (firsts, lasts)
+            for index in (firsts, lasts)
         ),
     ]
     return [Range(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

@@ -68,7 +68,7 @@ def make_plan(history: History, from_id: int, to_id: int, form: Form | None = No
     """
     relation, start, end = ends_of(history, from_id, to_id)
     if relation is Relation.concurrent:
-        return Plan(relation, start, end, "ranges", CONCURRENT, Ranges.of([]))
+        return Plan(relation, start, end, "ranges", CONCURRENT, Ranges.from_ranges([]))
     bounds = upper_bounds(history, start, end)
     form, reason = choose(len(bounds), end.id - start.id + 1, form)
     plan = Plan(relation, start, end, form, reason, bounds)
@@ -108,9 +108,9 @@ def relate(first: ChainEnd, second: ChainEnd) -> Relation:
 def upper_bounds(history: History, start: ChainEnd, end: ChainEnd) -> Ranges:
     """For each participant with events between the two, the height up to which ``end`` knows it."""
     bounds = [
-        (each.number, height)
-        for each in history.participants(start.trace, start.id, end.id)
-        if (height := packed_height_at(end.clock, each.interval)) > each.base
+        (span.number, height)
+        for span in history.participants(start.trace, start.id, end.id)
+        if (height := packed_height_at(end.clock, span.interval)) > span.base
     ]
     numbers = np.array(sorted(bounds), dtype=np.int64).reshape(-1, 2)
     return Ranges(
@@ -144,12 +144,12 @@ def find_ranges(history: History, plan: Plan) -> list[Range]:
 
 def read_span(history: History, plan: Plan) -> list[Range]:
     """The ranges, by reading every row of a short span."""
-    found: list[Range] = []
+    ranges: list[Range] = []
     for batch in history.clocks(plan.start.trace, plan.start.id, plan.end.id):
         ids, participants, heights, seqs = (batch.column(k).to_numpy() for k in range(4))
         clocks = batch.column(4).to_pylist()
-        found += compare(ids, participants, heights, seqs, clocks, plan.bounds, plan.start.dot)
-    return merge(found)
+        ranges += compare(ids, participants, heights, seqs, clocks, plan.bounds, plan.start.dot)
+    return merge(ranges)
 
 
 def look_up(history: History, plan: Plan) -> list[Range]:
@@ -164,7 +164,7 @@ def look_up(history: History, plan: Plan) -> list[Range]:
     firsts = first_reached(
         tops,
         lambda mark: start.reached_by(mark.clock),
-        lambda wanted: history.first_at_or_above(trace, wanted),
+        lambda heights: history.first_at_or_above(trace, heights),
     )
     return [
         Range(p, firsts[p].height, top.height, firsts[p].id, top.id, firsts[p].seq, top.seq)

@@ -38,16 +38,16 @@ class Range(NamedTuple):
         """The number of its events: a participant's sequence has no holes."""
         return self.last_seq - self.first_seq + 1
 
-    def joined(self, other: Range) -> Range:
+    def hull(self, second: Range) -> Range:
         """The range from the first event of either to the last of either."""
         return Range(
             self.participant,
-            min(self.low, other.low),
-            max(self.high, other.high),
-            min(self.first_id, other.first_id),
-            max(self.last_id, other.last_id),
-            min(self.first_seq, other.first_seq),
-            max(self.last_seq, other.last_seq),
+            min(self.low, second.low),
+            max(self.high, second.high),
+            min(self.first_id, second.first_id),
+            max(self.last_id, second.last_id),
+            min(self.first_seq, second.first_seq),
+            max(self.last_seq, second.last_seq),
         )
 
 
@@ -62,10 +62,10 @@ class Ranges:
     last_id: Longs
 
     @classmethod
-    def of(cls, ranges: Iterable[Range]) -> Ranges:
+    def from_ranges(cls, ranges: Iterable[Range]) -> Ranges:
         """Arrays of the ranges, in any order."""
-        ordered = sorted(ranges)
-        columns = np.array([r[:5] for r in ordered], dtype=np.int64).reshape(-1, 5).T
+        rows = sorted(ranges)
+        columns = np.array([r[:5] for r in rows], dtype=np.int64).reshape(-1, 5).T
         return cls(*(np.ascontiguousarray(column) for column in columns))
 
     def __len__(self) -> int:
@@ -73,9 +73,9 @@ class Ranges:
 
     def hold(self, participants: Longs, heights: Longs) -> Flags:
         """Flag the events at these heights of these participants that are in a range."""
-        return self.which(participants, heights) >= 0
+        return self.positions(participants, heights) >= 0
 
-    def which(self, participants: Longs, heights: Longs) -> Longs:
+    def positions(self, participants: Longs, heights: Longs) -> Longs:
         """The position of the range that each of these events is in, -1 if it is in none."""
         if not len(self):
             return np.full(len(participants), -1, dtype=np.int64)
@@ -83,21 +83,21 @@ class Ranges:
         low, high = first, np.searchsorted(self.participants, participants, "right")
         while (searched := low < high).any():  # one step if each participant has one range
             middle = (low + high) // 2
-            begun = searched & (self.low[middle.clip(max=len(self) - 1)] <= heights)
-            low = np.where(begun, middle + 1, low)
-            high = np.where(searched & ~begun, middle, high)
-        at = (low - 1).clip(min=0)
-        return np.where((low > first) & (heights <= self.high[at]), at, -1)
+            has_begun = searched & (self.low[middle.clip(max=len(self) - 1)] <= heights)
+            low = np.where(has_begun, middle + 1, low)
+            high = np.where(searched & ~has_begun, middle, high)
+        index = (low - 1).clip(min=0)
+        return np.where((low > first) & (heights <= self.high[index]), index, -1)
 
-    def within(self, first_id: int, last_id: int) -> Ranges:
+    def in_span(self, first_id: int, last_id: int) -> Ranges:
         """The ranges that may have events with ids in this span."""
-        kept = (self.first_id <= last_id) & (self.last_id >= first_id)
-        return Ranges(*(column[kept] for column in self.columns()))
+        mask = (self.first_id <= last_id) & (self.last_id >= first_id)
+        return Ranges(*(column[mask] for column in self.columns()))
 
     def chunks(self, size: int) -> Iterator[Ranges]:
         """The ranges in parts of at most ``size``."""
-        for at in range(0, len(self), size):
-            yield Ranges(*(column[at : at + size] for column in self.columns()))
+        for start in range(0, len(self), size):
+            yield Ranges(*(column[start : start + size] for column in self.columns()))
 
     def columns(self) -> tuple[Longs, Longs, Longs, Longs, Longs]:
         """The arrays in the order of `Range`'s fields."""
@@ -156,8 +156,8 @@ def _range(participant: int, heights: Longs, ids: Longs, seqs: Longs, a: int, z:
 
 def merge(parts: Iterable[Range]) -> list[Range]:
     """One range per participant from the ranges of several batches."""
-    merged: dict[int, Range] = {}
+    ranges: dict[int, Range] = {}
     for part in parts:
-        known = merged.get(part.participant)
-        merged[part.participant] = part if known is None else known.joined(part)
-    return sorted(merged.values())
+        earlier = ranges.get(part.participant)
+        ranges[part.participant] = part if earlier is None else earlier.hull(part)
+    return sorted(ranges.values())

@@ -74,7 +74,7 @@ class ChainResult:
     @property
     def events(self) -> int:
         """The number of its events."""
-        return sum(each.events for each in self.ranges)
+        return sum(run.events for run in self.ranges)
 
     @property
     def participants(self) -> list[int]:
@@ -106,19 +106,19 @@ def find_stored(
     spark: SparkSession,
     database: DatabaseAddress,
     history: History,
-    wanted: ChainQuestion,
+    question: ChainQuestion,
     meter: Meter,
 ) -> ChainResult:
     """The chain between two events that are in the store, and so is everything between them.
 
     Raises `JobError` for ids that make no chain, and for a form that finds no such one.
     """
-    if wanted.via is Via.any:
-        chain = _by_clocks(spark, database, history, wanted, meter)
+    if question.via is Via.any:
+        chain = _by_clocks(spark, database, history, question, meter)
     else:
-        chain = _evident(database, history, wanted, meter)
+        chain = _evident(database, history, question, meter)
     start, end = chain.start, chain.end
-    arrays, numbers = Ranges.of(chain.ranges), numbers_of(chain.ranges)
+    arrays, numbers = Ranges.from_ranges(chain.ranges), numbers_of(chain.ranges)
     tasks = tasks_at_a_time(spark)
     return ChainResult(
         vhost=start.vhost,
@@ -142,20 +142,20 @@ def _doubtful(history: History, chain: _Chain) -> str | None:
     if chain.relation is not Relation.concurrent:
         return None
     first, last = sorted((chain.start, chain.end), key=lambda event: event.id)
-    found = history.doubtful(first.trace, first.id, last.id)
-    return found.behind(first.id, last.id, last.clock)
+    span = history.doubtful(first.trace, first.id, last.id)
+    return span.behind(first.id, last.id, last.clock)
 
 
 def _by_clocks(
     spark: SparkSession,
     database: DatabaseAddress,
     history: History,
-    wanted: ChainQuestion,
+    question: ChainQuestion,
     meter: Meter,
 ) -> _Chain:
-    if wanted.form == "walk":
+    if question.form == "walk":
         raise JobError(Problem.bad_request, "The form walk follows links: ask via=links for it.")
-    plan = make_plan(history, *wanted.ends, wanted.form)
+    plan = make_plan(history, *question.ends, question.form)
     ranges: Sequence[Range] = []
     caused = False
     if not plan.is_empty:
@@ -167,48 +167,48 @@ def _by_clocks(
 
 
 def _evident(
-    database: DatabaseAddress, history: History, wanted: ChainQuestion, meter: Meter
+    database: DatabaseAddress, history: History, question: ChainQuestion, meter: Meter
 ) -> _Chain:
-    if wanted.form == "ranges":
+    if question.form == "ranges":
         raise JobError(
             Problem.bad_request,
             "The form ranges finds chains by clocks: ask via=any for it, or for the form walk.",
         )
-    relation, start, end = ends_of(history, *wanted.ends)
+    relation, start, end = ends_of(history, *question.ends)
     form: Form
     if relation is Relation.concurrent:
         # A link that was found after its effect had been stamped is in no clock.
         start, end = sorted((start, end), key=lambda event: event.id)
         form, reason, span = "walk", CONCURRENT, None
         with suppress(TooFarError):
-            span = _ways(history, start, end, wanted.via).between()
+            span = _ways(history, start, end, question.via).span()
     else:
-        form, reason, span = _followed(database, history, wanted, (start, end), meter)
+        form, reason, span = _follow(database, history, question, (start, end), meter)
     if span is None:
         return _Chain(relation, start, end, form, reason, caused=False, ranges=[])
-    ranges = ranges_of(span, chain_of(span, wanted.via))
+    ranges = ranges_of(span, chain_of(span, question.via))
     if ranges and relation is Relation.concurrent:
-        relation = Relation.before if wanted.ends[0] == start.id else Relation.after
+        relation = Relation.before if question.ends[0] == start.id else Relation.after
         reason = WALKED
     return _Chain(relation, start, end, form, reason, leads(span, Via.links), ranges)
 
 
-def _followed(
+def _follow(
     database: DatabaseAddress,
     history: History,
-    wanted: ChainQuestion,
+    question: ChainQuestion,
     ends: tuple[ChainEnd, ChainEnd],
     meter: Meter,
 ) -> tuple[Form, str, SpanColumns | None]:
     """The form, why, and events among which the chain is; None if there is no chain."""
     start, end = ends
-    if wanted.form != "scan":
-        ways = _ways(history, start, end, wanted.via)
+    if question.form != "scan":
+        ways = _ways(history, start, end, question.via)
         with suppress(TooFarError):
-            return "walk", WALKED, ways.between(None if wanted.form else MOST_WALKED)
+            return "walk", WALKED, ways.span(None if question.form else MOST_WALKED)
     meter.enter("following", 2.0)
     part = Slice(start.trace, start.id, end.id)
-    span, _ = span_of(read(database, columns_for(wanted.via), part), wanted.via)
+    span, _ = span_of(read(database, columns_for(question.via), part), question.via)
     return "scan", READ.format(span=end.id - start.id + 1), span
 
 
@@ -218,17 +218,17 @@ def _ways(history: History, start: ChainEnd, end: ChainEnd, via: Via) -> Ways:
 
 def numbers_of(ranges: Iterable[Range]) -> list[int]:
     """The participants of some ranges, each once."""
-    return sorted({each.participant for each in ranges})
+    return sorted({run.participant for run in ranges})
 
 
 def soundness_of(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
     """The soundness of an answer's span."""
-    missing = history.missing(trace, first_id, last_id)
+    uninformed = history.split_participants(trace, first_id, last_id)
     doubts = doubts_of(
         history.assumed(trace, first_id, last_id),
         history.misfit(trace),
-        missing,
-        history.missed(trace, missing),
+        uninformed,
+        history.missed_links(trace, uninformed),
         history.late(trace, first_id, last_id),
     )
     return Soundness(doubts, history.quiet(trace, first_id, last_id))

@@ -60,7 +60,8 @@ def spans(trace: int, first_id: int, last_id: int, count: int) -> list[Slice]:
     """Equal spans of ids, about ``count`` of them."""
     step = max(1, -(-(last_id - first_id + 1) // count))
     return [
-        Slice(trace, at, min(at + step - 1, last_id)) for at in range(first_id, last_id + 1, step)
+        Slice(trace, start, min(start + step - 1, last_id))
+        for start in range(first_id, last_id + 1, step)
     ]
 
 
@@ -82,26 +83,26 @@ def cut(history: History, trace: int, chain: Sequence[Range], tasks: int) -> lis
         chain: its ranges, at least one.
         tasks: how many slices can be read at a time.
     """
-    ranges, total = Ranges.of(chain), sum(each.events for each in chain)
+    ranges, total = Ranges.from_ranges(chain), sum(run.events for run in chain)
     first_id, last_id = int(ranges.first_id.min()), int(ranges.last_id.max())
     rows = rows_per_slice(history.row_bytes(trace, first_id, last_id), total, tasks)
     if total <= rows:
         return [Slice(trace, first_id, last_id, ranges, by_ranges=True)]
     if total > LISTED or total >= DENSE * (last_id - first_id + 1):
         return [
-            Slice(trace, each.first_id, each.last_id, ranges.within(each.first_id, each.last_id))
-            for each in spans(trace, first_id, last_id, -(-total // rows))
+            Slice(trace, part.first_id, part.last_id, ranges.in_span(part.first_id, part.last_id))
+            for part in spans(trace, first_id, last_id, -(-total // rows))
         ]
     ids, participants, heights = history.members(trace, ranges)
-    return list(_listed(trace, ranges, ids, participants, heights, rows))
+    return list(_slices_of(trace, ranges, ids, participants, heights, rows))
 
 
-def _listed(
+def _slices_of(
     trace: int, ranges: Ranges, ids: Longs, participants: Longs, heights: Longs, rows: int
 ) -> Iterator[Slice]:
     """Slices of ``rows`` listed events each, as the ranges that hold exactly those."""
-    for at in range(0, len(ids), rows):
-        part = slice(at, at + rows)
+    for start in range(0, len(ids), rows):
+        part = slice(start, start + rows)
         yield Slice(
             trace,
             int(ids[part][0]),
@@ -113,8 +114,8 @@ def _listed(
 
 def parts_of(ranges: Ranges, ids: Longs, participants: Longs, heights: Longs) -> Ranges:
     """The parts of ranges that hold listed events: from the first of each to its last."""
-    which = ranges.which(participants, heights)
-    order = np.lexsort((heights, which))
-    firsts = np.unique(which[order], return_index=True)[1]
+    index = ranges.positions(participants, heights)
+    order = np.lexsort((heights, index))
+    firsts = np.unique(index[order], return_index=True)[1]
     a, z = order[firsts], order[np.append(firsts[1:], len(order)) - 1]
     return Ranges(participants[a], heights[a], heights[z], ids[a], ids[z])

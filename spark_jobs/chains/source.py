@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_jobs.archive.reader import Archive
-from spark_jobs.chains.causes import NamedCause, named_in, text_of
+from spark_jobs.chains.causes import NamedCause, causes_in, text_of
 from spark_jobs.chains.slices import Slice
 from spark_jobs.spark.columns import restore, select, spark_schema
 from spark_jobs.spark.database import DatabaseAddress
@@ -56,11 +56,11 @@ def map_slices(
 
     It runs in the task that reads the slice, so the events themselves never leave that process.
     """
-    parts, named = list(slices), tuple(columns)
+    parts, names = list(slices), tuple(columns)
 
     def worked(numbers: Batches) -> Iterator[pa.RecordBatch]:
-        mine = (parts[at] for batch in numbers for at in batch.column(0).to_pylist())
-        return work(batch for part in mine for batch in read(database, named, part))
+        task_slices = (parts[number] for batch in numbers for number in batch.column(0).to_pylist())
+        return work(batch for part in task_slices for batch in read(database, names, part))
 
     return spark.range(0, len(parts), 1, max(len(parts), 1)).mapInArrow(worked, schema)
 
@@ -70,18 +70,18 @@ def read(
 ) -> Iterator[pa.RecordBatch]:
     """One slice's events in batches, by id."""
     if part.ranges is None or part.by_ranges:
-        yield from _stored(database, columns, part)
+        yield from _rows_of(database, columns, part)
         return
-    needed = tuple(dict.fromkeys((*columns, "participant", "height")))
-    for batch in _stored(database, needed, part):
-        held = part.ranges.hold(
+    names = tuple(dict.fromkeys((*columns, "participant", "height")))
+    for batch in _rows_of(database, names, part):
+        is_inside = part.ranges.hold(
             batch.column("participant").to_numpy(), batch.column("height").to_numpy()
         )
-        if held.any():
-            yield batch.filter(pa.array(held)).select(list(columns))
+        if is_inside.any():
+            yield batch.filter(pa.array(is_inside)).select(list(columns))
 
 
-def _stored(
+def _rows_of(
     database: DatabaseAddress, columns: Sequence[str], part: Slice
 ) -> Iterator[pa.RecordBatch]:
     """The rows that the slice's condition selects, wherever they are stored."""
@@ -110,17 +110,17 @@ def _with_cause(columns: Sequence[str]) -> Sequence[str]:
 
 def _with_archived_causes(batch: pa.RecordBatch, archive: Archive) -> pa.RecordBatch:
     """The batch, with what the archive knows of causes that the store no longer has."""
-    asked = [name for name in batch.schema.names if name in CAUSE_COLUMNS]
-    if not asked:
+    names = [name for name in batch.schema.names if name in CAUSE_COLUMNS]
+    if not names:
         return batch
     causes = batch.column("cause_id").to_pylist()
-    gone = [each for each in causes if each is not None and each <= archive.through]
-    found = archive.lookup([CAUSE_COLUMNS[name] for name in asked], gone)
+    archived_ids = [cause for cause in causes if cause is not None and cause <= archive.through]
+    rows = archive.lookup([CAUSE_COLUMNS[name] for name in names], archived_ids)
     columns = batch.to_pydict()
-    for name in asked:
-        known = zip(causes, columns[name], strict=True)
+    for name in names:
+        pairs = zip(causes, columns[name], strict=True)
         columns[name] = [
-            found[cause][CAUSE_COLUMNS[name]] if cause in found else value for cause, value in known
+            rows[cause][CAUSE_COLUMNS[name]] if cause in rows else value for cause, value in pairs
         ]
     return pa.RecordBatch.from_pydict(columns, schema=batch.schema)
 
@@ -129,18 +129,18 @@ def _with_placed_links(batch: pa.RecordBatch, archive: Archive) -> pa.RecordBatc
     """The batch, with where the causes stand that were named and had been pruned."""
     if LINKS not in batch.schema.names:
         return batch
-    named = [named_in(text, candidates=True) for text in batch.column(LINKS).to_pylist()]
-    gone = {each.cause for causes in named for each in causes if not each.is_placed}
-    if not gone:
+    links = [causes_in(text, candidates=True) for text in batch.column(LINKS).to_pylist()]
+    pruned = {cause.cause for causes in links for cause in causes if not cause.is_placed}
+    if not pruned:
         return batch
-    found = archive.lookup(("participant", "height", "seq", "recorded_at"), sorted(gone))
-    texts = [text_of([_placed(each, found) for each in causes]) for causes in named]
+    rows = archive.lookup(("participant", "height", "seq", "recorded_at"), sorted(pruned))
+    texts = [text_of([_place(link, rows) for link in causes]) for causes in links]
     column = pa.array(texts, pa.string())
     return batch.set_column(batch.schema.get_field_index(LINKS), LINKS, column)
 
 
-def _placed(link: NamedCause, found: Mapping[int, Mapping[str, int]]) -> NamedCause:
-    if link.is_placed or link.cause not in found:
+def _place(link: NamedCause, rows: Mapping[int, Mapping[str, int]]) -> NamedCause:
+    if link.is_placed or link.cause not in rows:
         return link
-    cause = found[link.cause]
+    cause = rows[link.cause]
     return NamedCause(*link[:3], *(cause[name] for name in NamedCause._fields[3:]))

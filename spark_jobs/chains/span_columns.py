@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from model.jobs import Problem
 from model.words import EdgeKind, Via
-from spark_jobs.chains.causes import parsed
+from spark_jobs.chains.causes import link_rows
 from spark_jobs.chains.in_memory import LinkColumns, SpanColumns, places_of
 from spark_jobs.chains.ranges import Longs
 from spark_jobs.errors import JobError
@@ -31,16 +31,16 @@ def span_of(batches: Iterable[pa.RecordBatch], via: Via) -> tuple[SpanColumns, i
 
     Raises `JobError` for more than `MOST_EVENTS`.
     """
-    table = pa.Table.from_batches(_counted(batches), arrow_schema(columns_for(via)))
+    table = pa.Table.from_batches(_bounded(batches), arrow_schema(columns_for(via)))
     table = table.combine_chunks()
     # Quiet traffic joins nothing.
     quiet = table.column("quiet")
     causes = pc.if_else(quiet, None, table.column("cause_id")).fill_null(0)
     links = pc.if_else(quiet, None, table.column("links"))
     ids: Longs = table.column("id").to_numpy()
-    shared = LinkColumns(_no_longs(), _no_longs())
+    keys = LinkColumns(_no_longs(), _no_longs())
     if via is Via.conversation:
-        shared = _shared(pc.if_else(quiet, None, table.column("conversations")))
+        keys = _conversations(pc.if_else(quiet, None, table.column("conversations")))
     span = SpanColumns(
         ids=ids,
         types=table.column("type").to_numpy(),
@@ -50,12 +50,12 @@ def span_of(batches: Iterable[pa.RecordBatch], via: Via) -> tuple[SpanColumns, i
         causes=causes.to_numpy(),
         links=_links(ids, links, candidates=False),
         candidates=_links(ids, links, candidates=True),
-        shared=shared,
+        conversations=keys,
     )
     return span, pc.sum(quiet).as_py() or 0
 
 
-def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     events = 0
     for batch in batches:
         events += batch.num_rows
@@ -70,34 +70,34 @@ def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _links(ids: Longs, texts: pa.ChunkedArray, *, candidates: bool) -> LinkColumns:
     """The links whose causes are among the events, or the candidates."""
-    at: list[int] = []
+    effects: list[int] = []
     causes: list[int] = []
-    for effect, text in _said(texts):
-        for row in parsed(text):
+    for effect, text in _present(texts):
+        for row in link_rows(text):
             if (row[2] == EdgeKind.candidate) is candidates:
-                at.append(effect)
+                effects.append(effect)
                 causes.append(row[0])
-    places = places_of(ids, np.array(causes, dtype=np.int64)) if len(ids) else _no_longs()
-    inside = np.flatnonzero(places >= 0)
-    return LinkColumns(places[inside], np.array(at, dtype=np.int64)[inside])
+    positions = places_of(ids, np.array(causes, dtype=np.int64)) if len(ids) else _no_longs()
+    inside = np.flatnonzero(positions >= 0)
+    return LinkColumns(positions[inside], np.array(effects, dtype=np.int64)[inside])
 
 
-def _shared(texts: pa.ChunkedArray) -> LinkColumns:
+def _conversations(texts: pa.ChunkedArray) -> LinkColumns:
     """The conversations of each event, numbered as they come."""
     numbers: dict[str, int] = {}
-    at: list[int] = []
-    found: list[int] = []
-    for event, text in _said(texts):
+    events: list[int] = []
+    keys: list[int] = []
+    for event, text in _present(texts):
         for key in text.split(","):
-            at.append(event)
-            found.append(numbers.setdefault(key, len(numbers)))
-    return LinkColumns(np.array(at, dtype=np.int64), np.array(found, dtype=np.int64))
+            events.append(event)
+            keys.append(numbers.setdefault(key, len(numbers)))
+    return LinkColumns(np.array(events, dtype=np.int64), np.array(keys, dtype=np.int64))
 
 
-def _said(texts: pa.ChunkedArray) -> Iterator[tuple[int, str]]:
+def _present(texts: pa.ChunkedArray) -> Iterator[tuple[int, str]]:
     """The texts that there are, with the position of their events: of most there is none."""
-    there = pc.indices_nonzero(pc.is_valid(texts))
-    return zip(there.to_pylist(), texts.drop_null().to_pylist(), strict=True)
+    positions = pc.indices_nonzero(pc.is_valid(texts))
+    return zip(positions.to_pylist(), texts.drop_null().to_pylist(), strict=True)
 
 
 def _no_longs() -> Longs:

@@ -25,17 +25,17 @@ from model.ranges import Holds, first_reached
 from model.sound import Soundness
 from model.words import BY_BROKER, EdgeKind, EventType, how_of
 from spark_jobs.chain import Stopwatch, versions
-from spark_jobs.chains.executors import rendered, tasks_at_a_time
+from spark_jobs.chains.executors import render_slices, tasks_at_a_time
 from spark_jobs.chains.history import MAX_ID, ChainEnd, History, chunks
 from spark_jobs.chains.ranges import Range, Ranges
 from spark_jobs.chains.search import soundness_of
 from spark_jobs.chains.slices import spans_that_fit
 from spark_jobs.errors import JobError
-from spark_jobs.export import write_file, written_aside
+from spark_jobs.export import open_whole, write_file
 from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
 from spark_jobs.formats.parquet import stream_of, write_row_groups
 from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.signing import signed
+from spark_jobs.signing import sign
 from spark_jobs.spark.database import DatabaseAddress
 
 Json: TypeAlias = dict[str, Any]
@@ -50,7 +50,7 @@ COLUMNS = (
     "candidates",
     "quiet",  # then nothing lies behind it
 )
-_BY = pa.struct(
+_STEP = pa.struct(
     [
         ("cause", pa.int64()),
         ("how", pa.string()),
@@ -71,12 +71,12 @@ SCHEMA = pa.schema(
         ("clock", pa.binary()),
         ("doubtful", pa.bool_()),
         ("candidates", pa.int64()),
-        ("by", _BY),
+        ("by", _STEP),
     ]
 )
 
 
-class By(NamedTuple):
+class CauseStep(NamedTuple):
     """The step that led to an event: from a cause, by a message, a link, or what the broker did.
 
     ``late``: a link that the clocks do not have.
@@ -89,10 +89,10 @@ class By(NamedTuple):
 
     def to_json(self) -> Json:
         """As the file has it."""
-        what = None if self.kind is None else EdgeKind(self.kind)
-        step: Json = {"cause": self.cause, "how": how_of(what), "rule": None, "kind": None}
-        if what is not None and what not in BY_BROKER:
-            step |= {"rule": self.rule, "kind": what.name}
+        kind = None if self.kind is None else EdgeKind(self.kind)
+        step: Json = {"cause": self.cause, "how": how_of(kind), "rule": None, "kind": None}
+        if kind is not None and kind not in BY_BROKER:
+            step |= {"rule": self.rule, "kind": kind.name}
         return step | {"late": self.late}
 
 
@@ -119,24 +119,24 @@ def run(spark: SparkSession, request: TouchedRequest, report: Report = silent) -
         as_of = start.id if newest is None else newest[0]
         gaps = history.gaps(start.trace, start.id, MAX_ID)
         soundness = soundness_of(history, start.trace, start.id, MAX_ID)
-        caused = _caused(history, start, as_of)
+        caused = _follow(history, start, as_of)
         rest = Verdict.unknown if gaps or soundness.doubts else Verdict.cannot_have
         doubtful = history.doubtful(start.trace, start.id, as_of).future()
-        behind = Ranges.of(_from_which(history, start, doubtful.holds))
-        facts = {"caused": caused, "rest": rest.value, "behind": behind}
-        after = _from_which(history, start, lambda mark: start.dot.reached_by(mark.clock))
-        chain = Chain(facts, Ranges.of(after))
-        ahead = start.trace, start.id + 1, as_of, tasks_at_a_time(spark)
-        slices = spans_that_fit(history, *ahead) if as_of > start.id else []
+        doubted = Ranges.from_ranges(_from_which(history, start, doubtful.holds))
+        facts = {"caused": caused, "rest": rest.value, "behind": doubted}
+        reached = _from_which(history, start, lambda mark: start.dot.reached_by(mark.clock))
+        chain = Chain(facts, Ranges.from_ranges(reached))
+        span = start.trace, start.id + 1, as_of, tasks_at_a_time(spark)
+        slices = spans_that_fit(history, *span) if as_of > start.id else []
         seq = _seq_of(history, start.id)
         watch.lap("plan")
         meter.enter("reading", 5.0)
         meter.expect(as_of - start.id)
         renderer = RENDERERS[request.format.name]
         counts = dict.fromkeys(map(str, Verdict), 0)
-        with written_aside(request.output, request.quota) as file:
-            parts = rendered(spark, request.database, renderer, chain, slices, meter)
-            renderer.write(file, _counting(parts, counts), chain)
+        with open_whole(request.output, request.quota) as file:
+            parts = render_slices(spark, request.database, renderer, chain, slices, meter)
+            renderer.write(file, _count_verdicts(parts, counts), chain)
             if not history.exists(start.id):
                 raise JobError(
                     Problem.not_found,
@@ -163,7 +163,7 @@ def run(spark: SparkSession, request: TouchedRequest, report: Report = silent) -
                 seconds=watch.lap("spark"),
                 versions=versions(),
             )
-            manifest = signed(json_of(summary), request.key_file)
+            manifest = sign(json_of(summary), request.key_file)
             write_file(manifest_of(request.output), json.dumps(manifest, indent=1).encode() + b"\n")
             meter.enter("finishing", 99.0)
     return manifest
@@ -201,11 +201,11 @@ def _from_which(history: History, start: ChainEnd, holds: Holds) -> list[Range]:
     tops = {
         number: mark
         for number, mark in history.last_at_or_below(
-            trace, [(each.number, MAX_ID) for each in acting]
+            trace, [(participant.number, MAX_ID) for participant in acting]
         ).items()
         if holds(mark)
     }
-    firsts = first_reached(tops, holds, lambda wanted: history.first_at_or_above(trace, wanted))
+    firsts = first_reached(tops, holds, lambda heights: history.first_at_or_above(trace, heights))
     # What is stored meanwhile comes after these, so that it holds for that too.
     return [
         Range(number, first.height, MAX_ID, first.id, MAX_ID, first.seq, MAX_ID)
@@ -213,47 +213,47 @@ def _from_which(history: History, start: ChainEnd, holds: Holds) -> list[Range]:
     ]
 
 
-def _caused(history: History, start: ChainEnd, as_of: int) -> dict[int, By]:
+def _follow(history: History, start: ChainEnd, as_of: int) -> dict[int, CauseStep]:
     """The events that are evidently caused, each with the step that led there first."""
-    found: dict[int, By] = {}
+    steps: dict[int, CauseStep] = {}
     level = [start.id]
     while level:
-        following: list[int] = []
-        for some in chunks(level, CHUNK):
-            for row in history.connection.rows(_steps_from(start.trace, some, as_of)):
+        next_level: list[int] = []
+        for chunk in chunks(level, CHUNK):
+            for row in history.connection.rows(_steps_from(start.trace, chunk, as_of)):
                 event_id = row["id"]
-                if event_id in found or event_id == start.id:
+                if event_id in steps or event_id == start.id:
                     continue
                 is_message = row["kind"] < 0
-                found[event_id] = By(
+                steps[event_id] = CauseStep(
                     row["cause"],
                     None if is_message else row["rule"],
                     None if is_message else row["kind"],
                     bool(row["late"]),
                 )
-                following.append(event_id)
-        if len(found) > MOST_CAUSED:
+                next_level.append(event_id)
+        if len(steps) > MOST_CAUSED:
             raise JobError(
                 Problem.bad_request,
                 f"Event {start.id} caused more than {MOST_CAUSED} events, too many to give the"
                 " evidence of each; choose a later event.",
             )
-        level = sorted(following)
-    return found
+        level = sorted(next_level)
+    return steps
 
 
 def _steps_from(trace: int, ids: Iterable[int], as_of: int) -> str:
-    listed = ", ".join(map(str, ids))
+    ids_text = ", ".join(map(str, ids))
     late = (
         "CASE WHEN EXISTS (SELECT 1 FROM late_edges l WHERE l.trace_id = g.trace_id"
         " AND l.effect_id = g.effect_id AND l.cause_id = g.cause_id) THEN 1 ELSE 0 END"
     )
     return (
         "SELECT e.id AS id, e.cause_id AS cause, '' AS rule, -1 AS kind, 0 AS late FROM events e"
-        f" WHERE e.cause_id IN ({listed}) AND e.id <= {as_of} AND NOT e.quiet"
+        f" WHERE e.cause_id IN ({ids_text}) AND e.id <= {as_of} AND NOT e.quiet"
         f" UNION ALL SELECT g.effect_id, g.cause_id, g.rule, g.kind, {late}"
         " FROM edges g JOIN events e ON e.id = g.effect_id"
-        f" WHERE g.trace_id = {trace} AND g.cause_id IN ({listed}) AND g.effect_id <= {as_of}"
+        f" WHERE g.trace_id = {trace} AND g.cause_id IN ({ids_text}) AND g.effect_id <= {as_of}"
         f" AND g.kind <> {int(EdgeKind.candidate)} AND NOT e.quiet ORDER BY 1, 5, 2, 3"
     )
 
@@ -264,12 +264,12 @@ def _steps_from(trace: int, ids: Iterable[int], as_of: int) -> str:
 def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
     assert chain.ranges is not None  # noqa: S101 - filled for this renderer
     caused, rest = chain.facts["caused"], chain.facts["rest"]
-    places = batch.column("participant").to_numpy(), batch.column("height").to_numpy()
-    after = chain.ranges.hold(*places).tolist()
-    behind = chain.facts["behind"].hold(*places).tolist()
+    dots = batch.column("participant").to_numpy(), batch.column("height").to_numpy()
+    reached = chain.ranges.hold(*dots).tolist()
+    doubted = chain.facts["behind"].hold(*dots).tolist()
     rows = []
-    for row, is_after, is_behind in zip(batch.to_pylist(), after, behind, strict=True):
-        by = caused.get(row["id"])
+    for row, is_after, is_behind in zip(batch.to_pylist(), reached, doubted, strict=True):
+        step = caused.get(row["id"])
         verdict = Verdict.unknown.value if is_behind else rest
         verdict = Verdict.may_have.value if is_after else verdict
         is_quiet = row.pop("quiet")
@@ -278,18 +278,18 @@ def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
                 **row,
                 "type": EventType(row["type"]).name,
                 "doubtful": row["doubtful"] and not is_quiet,
-                "verdict": verdict if by is None else Verdict.caused.value,
-                "by": None if by is None else by.to_json(),
+                "verdict": verdict if step is None else Verdict.caused.value,
+                "by": None if step is None else step.to_json(),
             }
         )
     return stream_of(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
 
 
-def _counting(parts: Iterable[bytes], counts: dict[str, int]) -> Iterable[bytes]:
+def _count_verdicts(parts: Iterable[bytes], counts: dict[str, int]) -> Iterable[bytes]:
     for part in parts:
         for batch in pa.ipc.open_stream(part):
-            for each in batch.column("verdict").value_counts().to_pylist():
-                counts[each["values"]] += each["counts"]
+            for count in batch.column("verdict").value_counts().to_pylist():
+                counts[count["values"]] += count["counts"]
         yield part
 
 

@@ -40,20 +40,20 @@ class Ways:
         self._ends = ends
         self._via = via
 
-    def between(self, most: int | None = MOST_WALKED) -> SpanColumns | None:
+    def span(self, limit: int | None = MOST_WALKED) -> SpanColumns | None:
         """Events among which are all that lie between the ends; None if no way leads there.
 
-        Raises `TooFarError` where that takes more than ``most`` events.
+        Raises `TooFarError` where that takes more than ``limit`` events.
         """
-        *_, side = self._moved(self._sides(), most)
+        *_, side = self._steps(self._sides(), limit)
         return self._span(side.reached) if side.arrived else None
 
-    def lead(self, most: int | None = MOST_REACHED) -> bool:
+    def lead(self, limit: int | None = MOST_REACHED) -> bool:
         """Tell whether a way leads from one end to the other; raises as `between`."""
         sides = self._sides()
-        for side in self._moved(sides, most):
-            other = sides[side is sides[0]]
-            if not side.level.isdisjoint(other.reached):
+        for side in self._steps(sides, limit):
+            opposite = sides[side is sides[0]]
+            if not side.level.isdisjoint(opposite.reached):
                 return True
         return False
 
@@ -65,12 +65,12 @@ class Ways:
             _StoredFrontier(self._connection, self._trace, first, last, converses=converses),
         )
 
-    def _moved(
-        self, sides: tuple[_StoredFrontier, _StoredFrontier], most: int | None
+    def _steps(
+        self, sides: tuple[_StoredFrontier, _StoredFrontier], limit: int | None
     ) -> Iterator[_StoredFrontier]:
         """The side that took each step, up to when one is complete."""
-        for side in in_turns(sides, most):
-            side.move(side.following(most))
+        for side in in_turns(sides, limit):
+            side.move(side.neighbours(limit))
             yield side
 
     def _span(self, ids: Collection[int]) -> SpanColumns:
@@ -79,9 +79,9 @@ class Ways:
     def _read(self, ids: Iterable[int]) -> Iterator[pa.RecordBatch]:
         columns = columns_for(self._via)
         statement = select(columns, self._connection.database.dialect)
-        for some in chunks(ids, CHUNK):
-            listed = _listed(some)
-            sql = f"{statement} WHERE e.id IN ({listed}) ORDER BY e.id"
+        for chunk in chunks(ids, CHUNK):
+            ids_text = _ids_text(chunk)
+            sql = f"{statement} WHERE e.id IN ({ids_text}) ORDER BY e.id"
             for raw in self._connection.query(sql):
                 if raw.num_rows:  # SQLite's driver makes up the types of no rows
                     yield restore(raw, columns)
@@ -98,20 +98,20 @@ class _StoredFrontier(Frontier):
         self._trace = trace
         self._converses = converses
         # Of a participant and a conversation: the nearest event that led there.
-        self._begun: dict[tuple[int, bytes], int] = {}
+        self._nearest: dict[tuple[int, bytes], int] = {}
 
-    def following(self, most: int | None) -> set[int]:
-        """Find what the level leads to, not much more than ``most`` events."""
-        found: set[int] = set()
-        for some in chunks(sorted(self.level), CHUNK):
-            found |= self._ids(self._evident(_listed(some)), most)
+    def neighbours(self, limit: int | None) -> set[int]:
+        """Find what the level leads to, not much more than ``limit`` events."""
+        ids: set[int] = set()
+        for chunk in chunks(sorted(self.level), CHUNK):
+            ids |= self._ids(self._evident(_ids_text(chunk)), limit)
             if self._converses:
-                for parts in chunks(self._parts(_listed(some)), CHUNK):
-                    found |= self._ids(self._later(parts), most)
-        return found
+                for parts in chunks(self._parts(_ids_text(chunk)), CHUNK):
+                    ids |= self._ids(self._conversation_steps(parts), limit)
+        return ids
 
-    def _ids(self, sql: str, most: int | None) -> set[int]:
-        limit = "" if most is None else f" LIMIT {most + 1}"
+    def _ids(self, sql: str, maximum: int | None) -> set[int]:
+        limit = "" if maximum is None else f" LIMIT {maximum + 1}"
         return {row["id"] for row in self._connection.rows(sql + limit)}
 
     def _evident(self, ids: str) -> str:
@@ -142,21 +142,21 @@ class _StoredFrontier(Frontier):
         rows.sort(key=lambda row: self.towards * row["event_id"])
         for row in rows:
             part, event = (row["participant"], row["key"]), row["event_id"]
-            begun = self._begun.get(part, self.bound + self.towards)
-            if self.towards * event < self.towards * begun:
-                self._begun[part] = event
-                yield (*part, min(event, begun), max(event, begun))
+            reached = self._nearest.get(part, self.bound + self.towards)
+            if self.towards * event < self.towards * reached:
+                self._nearest[part] = event
+                yield (*part, min(event, reached), max(event, reached))
 
-    def _later(self, parts: list[tuple[int, bytes, int, int]]) -> str:
+    def _conversation_steps(self, parts: list[tuple[int, bytes, int, int]]) -> str:
         """The query for what conversations lead to in these parts."""
         follows = EventType.published if self.towards == 1 else EventType.received
-        asked = ", ".join(
-            f"({participant}, {self._blob(key)}, {after}, {before})"
-            for participant, key, after, before in parts
+        values = ", ".join(
+            f"({participant}, {self._blob(key)}, {low}, {high})"
+            for participant, key, low, high in parts
         )
         # SQLite keeps the order of a CROSS JOIN: parts outside, their events inside.
         return (
-            f"WITH asked (participant, part, low, high) AS (VALUES {asked})"
+            f"WITH asked (participant, part, low, high) AS (VALUES {values})"
             " SELECT DISTINCT e.id FROM asked CROSS JOIN searched_keys s"
             " JOIN events e ON e.id = s.event_id"
             f" WHERE s.trace_id = {self._trace} AND s.key = asked.part"
@@ -171,5 +171,5 @@ class _StoredFrontier(Frontier):
         return f"'\\x{key.hex()}'::bytea"
 
 
-def _listed(ids: Iterable[int]) -> str:
+def _ids_text(ids: Iterable[int]) -> str:
     return ", ".join(map(str, ids))

@@ -17,30 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from model.words import EventType
-from spark_jobs.chains.causes import NamedCause, named_in
+from spark_jobs.chains.causes import NamedCause, causes_in
 from spark_jobs.chains.ranges import Ranges
 from spark_jobs.formats.chain import Chain, DiagramLane, Renderer, Sink
 from spark_jobs.formats.fields import compact
 from spark_jobs.formats.lines import one_line
 
 COLUMNS = (
-    "id",
-    "type",
-    "participant",
-    "seq",
-    "height",
-    "recorded_at",
-    "exchange",
-    "queue",
-    "routing_keys",
-    "quiet",
-    "candidates",
-    "cause_id",
-    "cause_participant",
-    "cause_height",
-    "cause_seq",
-    "cause_recorded_at",
-    "links",
+    *("id", "type", "participant", "seq", "height", "recorded_at", "exchange", "queue"),
+    *("routing_keys", "quiet", "candidates", "cause_id", "cause_participant"),
+    *("cause_height", "cause_seq", "cause_recorded_at", "links"),
 )
 
 
@@ -62,17 +48,17 @@ def diagram_rows(batch: pa.RecordBatch, chain: Chain) -> Iterator[dict[str, Any]
 
 def inside_links(text: str | None, ranges: Ranges) -> list[NamedCause]:
     """The causes beside its message that are in the chain."""
-    placed = [each for each in named_in(text) if each.is_placed]
+    placed = [link for link in causes_in(text) if link.is_placed]
     if not placed:
         return []
-    held = ranges.hold(
-        np.array([each.participant for each in placed], dtype=np.int64),
-        np.array([each.height for each in placed], dtype=np.int64),
+    is_inside = ranges.hold(
+        np.array([link.participant for link in placed], dtype=np.int64),
+        np.array([link.height for link in placed], dtype=np.int64),
     )
-    return [each for each, inside in zip(placed, held.tolist(), strict=True) if inside]
+    return [link for link, inside in zip(placed, is_inside.tolist(), strict=True) if inside]
 
 
-def what(event: dict[str, Any]) -> str:
+def caption(event: dict[str, Any]) -> str:
     """An event in a few words: ``12 published to orders ["order.new"]``."""
     word = EventType(event["type"])
     if word is EventType.published:
@@ -84,7 +70,7 @@ def what(event: dict[str, Any]) -> str:
     return f"{event['id']} {word.name} {place} {event['routing_keys']}{quiet}{equal}"
 
 
-def _rendered(
+def _renderer(
     statements: Callable[[dict[str, Any], Chain], Iterator[str]], joiner: str = "\n"
 ) -> Callable[[pa.RecordBatch, Chain], bytes]:
     """A render function that turns each event into some statements."""
@@ -105,10 +91,10 @@ LINK_COLOUR = "blue"
 def _dot_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
     lane = chain.lanes[event["participant"]]
     node = f"p{lane.number}_{event['seq']}"
-    yield f"  subgraph cluster_{lane.number} {{ {node} [label={_dot_text(what(event))}] }}"
+    yield f"  subgraph cluster_{lane.number} {{ {node} [label={_dot_text(caption(event))}] }}"
     if event["height"] != lane.low:
-        before = lane.resumes.get(event["height"], event["seq"] - 1)
-        yield f"  p{lane.number}_{before} -> {node} [style=dashed]"
+        previous = lane.resumes.get(event["height"], event["seq"] - 1)
+        yield f"  p{lane.number}_{previous} -> {node} [style=dashed]"
     if event["cause_inside"]:
         cause = f"p{event['cause_participant']}_{event['cause_seq']}"
         yield f"  {cause} -> {node} [label={_dot_text(event['queue'])}]"
@@ -150,21 +136,21 @@ def _mermaid_text(text: str) -> str:
     return MERMAID_OWN.sub(_mermaid_codes, one_line(text))
 
 
-def _mermaid_codes(found: re.Match[str]) -> str:
-    return "".join(f"#{ord(character)};" for character in found[0])
+def _mermaid_codes(match: re.Match[str]) -> str:
+    return "".join(f"#{ord(character)};" for character in match[0])
 
 
 def _mermaid_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
     del chain
     lane = f"P{event['participant']}"
     if event["cause_inside"]:
-        text = _mermaid_text(f"{what(event)}, cause {event['cause_id']}")
+        text = _mermaid_text(f"{caption(event)}, cause {event['cause_id']}")
         yield f"    P{event['cause_participant']}->>{lane}: {text}"
     else:
         is_joined = event["type"] != EventType.published and not event["quiet"]
         joins = is_joined and not event["candidates"]
         outside = ", cause not in the chain" if joins else ""
-        yield f"    Note over {lane}: {_mermaid_text(what(event) + outside)}"
+        yield f"    Note over {lane}: {_mermaid_text(caption(event) + outside)}"
     for link in event["named"]:  # dotted, where a message's arrow is solid
         verb = "names" if link.rule else "after"
         text = _mermaid_text(f"{event['id']} {verb} {link.cause} ({', '.join(link.words)})")
@@ -221,33 +207,35 @@ def _units(text: str) -> int:
 
 def _trace_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
     del chain
-    here = {"pid": 1, "tid": event["participant"], "ts": event["recorded_at"]}
+    target = {"pid": 1, "tid": event["participant"], "ts": event["recorded_at"]}
     facts = {name: event[name] for name in ("id", "cause_id", "exchange", "queue")}
     if event["named"]:
         facts["links"] = [link.to_json() for link in event["named"]]
-    yield compact({"ph": "X", "cat": "event", "name": what(event), **here, "dur": 1, "args": facts})
+    yield compact(
+        {"ph": "X", "cat": "event", "name": caption(event), **target, "dur": 1, "args": facts}
+    )
     if event["cause_inside"]:
         arrow = {"cat": "message", "name": event["queue"], "id": event["id"]}
-        there = {"tid": event["cause_participant"], "ts": event["cause_recorded_at"]}
-        yield compact({"ph": "s", **arrow, **here, **there})
-        yield compact({"ph": "f", "bp": "e", **arrow, **here})
+        source = {"tid": event["cause_participant"], "ts": event["cause_recorded_at"]}
+        yield compact({"ph": "s", **arrow, **target, **source})
+        yield compact({"ph": "f", "bp": "e", **arrow, **target})
     for link in event["named"]:
         # Flows are told apart by category, name and id, and an event may have several causes.
         kind, *rule = link.words
         name = ", ".join([f"{kind} {link.cause}", *rule])
         arrow = {"cat": "link", "name": name, "id": event["id"]}
-        there = {"tid": link.participant, "ts": link.recorded_at}
-        yield compact({"ph": "s", **arrow, **here, **there})
-        yield compact({"ph": "f", "bp": "e", **arrow, **here})
+        source = {"tid": link.participant, "ts": link.recorded_at}
+        yield compact({"ph": "s", **arrow, **target, **source})
+        yield compact({"ph": "f", "bp": "e", **arrow, **target})
 
 
 def _write_trace(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
     vhost = f"RabbitMQ {chain.facts.get('vhost', '')}"
     lines = [compact({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": vhost}})]
     for lane in chain.lanes.values():
-        here = {"pid": 1, "tid": lane.number}
+        thread = {"pid": 1, "tid": lane.number}
         lines.append(
-            compact({"ph": "M", "name": "thread_name", **here, "args": {"name": lane.name}})
+            compact({"ph": "M", "name": "thread_name", **thread, "args": {"name": lane.name}})
         )
     file.write(('{"displayTimeUnit":"ms","traceEvents":[\n' + ",\n".join(lines)).encode())
     for chunk in chunks:
@@ -255,6 +243,6 @@ def _write_trace(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
     file.write(b"\n]}\n")
 
 
-DOT = Renderer(COLUMNS, _rendered(_dot_statements), _write_dot, lanes=True)
-MERMAID = Renderer(COLUMNS, _rendered(_mermaid_events, EVENT_END), _write_mermaid, lanes=True)
-TRACE = Renderer(COLUMNS, _rendered(_trace_statements, ",\n"), _write_trace, lanes=True)
+DOT = Renderer(COLUMNS, _renderer(_dot_statements), _write_dot, lanes=True)
+MERMAID = Renderer(COLUMNS, _renderer(_mermaid_events, EVENT_END), _write_mermaid, lanes=True)
+TRACE = Renderer(COLUMNS, _renderer(_trace_statements, ",\n"), _write_trace, lanes=True)

@@ -19,7 +19,7 @@ from itc import packed_text
 from model.event import EVENT_FIELDS, Kind
 from model.payloads import payload_text
 from model.times import iso_time
-from spark_jobs.chains.causes import named_in
+from spark_jobs.chains.causes import causes_in
 
 Columns = dict[str, list[Any]]
 
@@ -36,8 +36,8 @@ class ExportedField(NamedTuple):
 
 EXPORTED: dict[str, ExportedField] = {
     **{
-        each.name: ExportedField(each.name, each.kind, each.shown.label)
-        for each in EVENT_FIELDS.values()
+        field.name: ExportedField(field.name, field.kind, field.shown.label)
+        for field in EVENT_FIELDS.values()
     },
     "links": ExportedField("links", "links", "Links"),
 }
@@ -57,7 +57,7 @@ JSON_TEXT: dict[Kind | Literal["links"], Callable[[Any], str]] = {
 
 def stamps(intervals: Sequence[str], clocks: Sequence[bytes]) -> list[str]:
     """Stamps in the paper's notation."""
-    return [packed_text(clock, own) for own, clock in zip(intervals, clocks, strict=True)]
+    return [packed_text(clock, interval) for interval, clock in zip(intervals, clocks, strict=True)]
 
 
 def _texts(columns: Columns) -> Iterator[tuple[str | None, str]]:
@@ -67,12 +67,14 @@ def _texts(columns: Columns) -> Iterator[tuple[str | None, str]]:
 
 
 # Fields that are not simply a column: the columns that they are made of, and how.
-MADE: dict[str, tuple[tuple[str, ...], Callable[[Columns], list[Any]]]] = {
+DERIVED: dict[str, tuple[tuple[str, ...], Callable[[Columns], list[Any]]]] = {
     "settled_by": (
         ("settled_at", "participant"),
         lambda columns: [
-            None if at is None else who
-            for at, who in zip(columns["settled_at"], columns["participant"], strict=True)
+            None if settled_at is None else participant
+            for settled_at, participant in zip(
+                columns["settled_at"], columns["participant"], strict=True
+            )
         ],
     ),
     "cause": (("cause_id",), lambda columns: columns["cause_id"]),
@@ -95,8 +97,8 @@ MADE: dict[str, tuple[tuple[str, ...], Callable[[Columns], list[Any]]]] = {
 
 def _columns(names: Iterable[str]) -> tuple[str, ...]:
     """The columns that fields are made of."""
-    needed = (MADE[name][0] if name in MADE else (name,) for name in names)
-    return tuple(dict.fromkeys(chain.from_iterable(needed)))
+    columns = (DERIVED[name][0] if name in DERIVED else (name,) for name in names)
+    return tuple(dict.fromkeys(chain.from_iterable(columns)))
 
 
 EVENT_COLUMNS = _columns(EXPORTED)
@@ -105,16 +107,16 @@ EVENT_COLUMNS = _columns(EXPORTED)
 
 def event_fields(batch: pa.RecordBatch, names: Iterable[str] = EXPORTED) -> Columns:
     """One list per named field, None if an event has no value; times in µs, JSON as text."""
-    wanted = tuple(names)
-    columns: Columns = batch.select(_columns(wanted)).to_pydict()
+    fields = tuple(names)
+    columns: Columns = batch.select(_columns(fields)).to_pydict()
     if "payload" in columns:
         columns[TEXTS] = list(_texts(columns))
-    return {name: _values(name, columns) for name in wanted}
+    return {name: _values(name, columns) for name in fields}
 
 
 def _values(name: str, columns: Columns) -> list[Any]:
-    if name in MADE:
-        return MADE[name][1](columns)
+    if name in DERIVED:
+        return DERIVED[name][1](columns)
     field, values = EVENT_FIELDS[name], columns[name]
     if field.kind != "word":
         return values
@@ -123,7 +125,7 @@ def _values(name: str, columns: Columns) -> list[Any]:
 
 
 def _links(text: str | None) -> str:
-    return compact([each.to_json() for each in named_in(text)]) if text else "[]"
+    return compact([cause.to_json() for cause in causes_in(text)]) if text else "[]"
 
 
 def json_texts(name: str, values: Sequence[Any]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from model.times import iso_time
-from spark_jobs.chains.causes import named_in
+from spark_jobs.chains.causes import causes_in
 from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
 from spark_jobs.formats.fields import EVENT_COLUMNS, EXPORTED, compact, event_fields, json_texts
 
@@ -39,7 +39,7 @@ def _json_lines(batch: pa.RecordBatch) -> list[str]:
     return [LINE % row for row in zip(*texts, strict=True)]
 
 
-def _joined(lines: list[str], separator: str) -> bytes:
+def _join(lines: list[str], separator: str) -> bytes:
     """JSON texts as bytes; what some readers take for the end of a line is escaped."""
     text = separator.join(lines)
     for character in LINE_ENDS:
@@ -54,7 +54,7 @@ def _render_jsonl(batch: pa.RecordBatch, chain: Chain) -> bytes:
     for text in set(batch.column("properties").to_pylist()):
         if text:
             _note_names(json.loads(text), names)
-    return _joined([compact(names), *_json_lines(batch)], "\n") + b"\n"
+    return _join([compact(names), *_json_lines(batch)], "\n") + b"\n"
 
 
 def _write_jsonl(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
@@ -68,7 +68,7 @@ def _write_jsonl(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
         if first := lines.readline():
             event = json.loads(first)
             event["properties"] = _with_names(event["properties"], names)
-            file.write(_joined([compact(event)], "") + b"\n")
+            file.write(_join([compact(event)], "") + b"\n")
         shutil.copyfileobj(lines, file)
 
 
@@ -98,7 +98,7 @@ def _with_names(table: Mapping[str, Any], names: Names) -> dict[str, Any]:
 
 def _render_json(batch: pa.RecordBatch, chain: Chain) -> bytes:
     del chain
-    return _joined(_json_lines(batch), ",\n")
+    return _join(_json_lines(batch), ",\n")
 
 
 def _write_json(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
@@ -148,8 +148,8 @@ def cell(text: str) -> str:
 
     Control characters are shown as escapes, and what would begin a formula stands behind a ``'``.
     """
-    shown = IN_CELLS.sub(_escaped, text)
-    return f"'{shown}" if shown.startswith(FORMULA) else shown
+    printable = IN_CELLS.sub(_escaped, text)
+    return f"'{printable}" if printable.startswith(FORMULA) else printable
 
 
 def _csv_values(name: str, values: Sequence[Any]) -> Sequence[Any]:
@@ -168,11 +168,11 @@ def _write_csv(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
 
 # The labelled block's lines; an event without a field lacks its line. The rest is in the block's
 # title, and around the payload.
-ELSEWHERE = ("id", "type", "recorded_at", "payload", "payload_encoding", "payload_bytes")
+OUTSIDE_BLOCK = ("id", "type", "recorded_at", "payload", "payload_encoding", "payload_bytes")
 LABELS = {
     name: field.label
     for name, field in EXPORTED.items()
-    if name not in (*ELSEWHERE, "payload_truncated")
+    if name not in (*OUTSIDE_BLOCK, "payload_truncated")
 }
 TIMES = [name for name in LABELS if EXPORTED[name].kind == "time"]
 WIDTH = max(map(len, LABELS.values())) + 2
@@ -188,7 +188,7 @@ def _render_txt(batch: pa.RecordBatch, chain: Chain) -> bytes:
 
 
 def _causes(text: str | None) -> str | None:
-    return ", ".join(map(str, named_in(text))) or None
+    return ", ".join(map(str, causes_in(text))) or None
 
 
 def _block(event: dict[str, Any]) -> str:
@@ -221,8 +221,8 @@ def one_line(text: str) -> str:
     return CONTROL.sub(_escaped, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 JSONL = Renderer(EVENT_COLUMNS, _render_jsonl, _write_jsonl)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from model.event import Kind
 from spark_jobs.formats.chain import Chain, Renderer, Sink
-from spark_jobs.formats.fields import EVENT_COLUMNS, EXPORTED, MADE, compact, event_fields
+from spark_jobs.formats.fields import DERIVED, EVENT_COLUMNS, EXPORTED, compact, event_fields
 
 TYPES: dict[Kind | Literal["links"], pa.DataType] = {
     "number": pa.int64(),
@@ -26,15 +26,15 @@ TYPES: dict[Kind | Literal["links"], pa.DataType] = {
         pa.struct([("cause", pa.int64()), ("rule", pa.string()), ("kind", pa.string())])
     ),
 }
-SCHEMA = pa.schema([pa.field(each.name, TYPES[each.kind]) for each in EXPORTED.values()])
-LISTS = [each.name for each in EXPORTED.values() if each.kind in ("words", "links")]
+SCHEMA = pa.schema([pa.field(field.name, TYPES[field.kind]) for field in EXPORTED.values()])
+LISTS = [field.name for field in EXPORTED.values() if field.kind in ("words", "links")]
 # Fields that are columns as they are stored; the others are made one value at a time.
 PLAIN = {
-    each.name
-    for each in EXPORTED.values()
-    if each.name not in MADE and each.kind not in ("word", "words")
+    field.name
+    for field in EXPORTED.values()
+    if field.name not in DERIVED and field.kind not in ("word", "words")
 }
-OTHERS = [name for name in EXPORTED if name not in PLAIN]
+DERIVED_FIELDS = [name for name in EXPORTED if name not in PLAIN]
 # What goes from executors to the driver takes a quarter of the bytes, and half of all its time.
 STREAM = pa.ipc.IpcWriteOptions(compression="lz4")
 # Batches are gathered into row groups of at least this many events.
@@ -44,9 +44,9 @@ ROW_GROUP = 20_000
 def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
     """The events as an Arrow stream."""
     del chain
-    fields = event_fields(batch, OTHERS)
+    fields = event_fields(batch, DERIVED_FIELDS)
     for name in LISTS:
-        parsed = {text: _parsed(text) for text in set(fields[name])}
+        parsed = {text: _parse(text) for text in set(fields[name])}
         fields[name] = [parsed[text] for text in fields[name]]
     arrays = [
         batch.column(field.name).cast(field.type)
@@ -65,7 +65,7 @@ def stream_of(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _parsed(text: str | None) -> Any:
+def _parse(text: str | None) -> Any:
     return None if text is None else json.loads(text)
 
 
@@ -77,14 +77,14 @@ def write_row_groups(file: Sink, chunks: Iterable[bytes], schema: pa.Schema) -> 
     """Write streams of batches as one file, in groups of `ROW_GROUP` rows or more."""
     bare = schema.remove_metadata()
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        waiting: list[pa.RecordBatch] = []
+        batches: list[pa.RecordBatch] = []
         for chunk in chunks:
-            waiting += pa.ipc.open_stream(chunk)
-            if sum(batch.num_rows for batch in waiting) >= ROW_GROUP:
-                writer.write_table(pa.Table.from_batches(waiting, bare))
-                waiting = []
-        if waiting:
-            writer.write_table(pa.Table.from_batches(waiting, bare))
+            batches += pa.ipc.open_stream(chunk)
+            if sum(batch.num_rows for batch in batches) >= ROW_GROUP:
+                writer.write_table(pa.Table.from_batches(batches, bare))
+                batches = []
+        if batches:
+            writer.write_table(pa.Table.from_batches(batches, bare))
 
 
 PARQUET = Renderer(EVENT_COLUMNS, _render, _write)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from itc import unpack
 from spark_jobs.chains.causes import NamedCause
 from spark_jobs.formats.chain import Chain, DiagramLane, Renderer, Sink, write_chunks
-from spark_jobs.formats.diagrams import inside_links, what
+from spark_jobs.formats.diagrams import caption, inside_links
 from spark_jobs.formats.fields import compact
 from spark_jobs.formats.lines import one_line
 
@@ -41,9 +41,9 @@ def vector(clock: bytes, chain: Chain) -> Mapping[str, int]:
     stamp = unpack(clock)
     counts = {}
     for lane in chain.lanes.values():
-        known = stamp.height_at(lane.interval)
-        if known >= lane.low:
-            counts[host(lane)] = int(np.searchsorted(chain.heights[lane.number], known, "right"))
+        height = stamp.height_at(lane.interval)
+        if height >= lane.low:
+            counts[host(lane)] = int(np.searchsorted(chain.heights[lane.number], height, "right"))
     return counts
 
 
@@ -54,12 +54,12 @@ def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
         name = host(chain.lanes[event["participant"]])
         clock = compact(vector(event["clock"], chain))
         links = [] if event["quiet"] else inside_links(event["links"], chain.ranges)
-        named = " ".join(map(_named, links))
-        lines += [one_line(what(event)), f"{name} {clock} {one_line(named)}".rstrip()]
+        causes = " ".join(map(_cause_text, links))
+        lines += [one_line(caption(event)), f"{name} {clock} {one_line(causes)}".rstrip()]
     return ("\n".join(lines) + "\n").encode()
 
 
-def _named(cause: NamedCause) -> str:
+def _cause_text(cause: NamedCause) -> str:
     kind, *rule = cause.words
     return ":".join([kind, str(cause.cause), *rule])
 

@@ -17,12 +17,11 @@ from model.interchange import PeriodSummary
 from model.times import Microseconds
 from model.words import BondWord
 from spark_jobs.chain import Stopwatch, versions
-from spark_jobs.export import HashedFile, write_file, written_aside
+from spark_jobs.export import HashedFile, open_whole, write_file
 from spark_jobs.interchange.request import Json, PeriodRequest
 from spark_jobs.interchange.writing import WRITERS, send_otlp
 from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.reports import period
-from spark_jobs.reports.period import Period
+from spark_jobs.reports.period import Period, open_period
 
 
 def run(spark: SparkSession, request: PeriodRequest, report: Report = silent) -> Json:
@@ -33,13 +32,13 @@ def run(spark: SparkSession, request: PeriodRequest, report: Report = silent) ->
     watch, meter = Stopwatch(), Meter(report)
     meter.enter("planning", 0.0)
     if request.output is None:
-        with period.opened(request.database, request.vhost, request.since, request.until) as opened:
-            sent = send_otlp(spark, request, opened, meter)
-        return {**json_of(_summary(request, opened, watch)), **json_of(sent)}
-    with written_aside(request.output, request.quota) as file:
-        with period.opened(request.database, request.vhost, request.since, request.until) as opened:
-            counts = WRITERS[request.form](spark, request, opened, meter, file)
-        manifest = {**json_of(_summary(request, opened, watch, file)), **json_of(counts)}
+        with open_period(request.database, request.vhost, request.since, request.until) as period:
+            sent = send_otlp(spark, request, period, meter)
+        return {**json_of(_summary(request, period, watch)), **json_of(sent)}
+    with open_whole(request.output, request.quota) as file:
+        with open_period(request.database, request.vhost, request.since, request.until) as period:
+            counts = WRITERS[request.form](spark, request, period, meter, file)
+        manifest = {**json_of(_summary(request, period, watch, file)), **json_of(counts)}
         content = json.dumps(manifest, indent=1).encode() + b"\n"
         write_file(manifest_of(request.output), content)
         meter.enter("finishing", 99.0)
@@ -47,7 +46,7 @@ def run(spark: SparkSession, request: PeriodRequest, report: Report = silent) ->
 
 
 def _summary(
-    request: PeriodRequest, opened: Period, watch: Stopwatch, file: HashedFile | None = None
+    request: PeriodRequest, period: Period, watch: Stopwatch, file: HashedFile | None = None
 ) -> PeriodSummary:
     return PeriodSummary(
         vhost=request.vhost,
@@ -58,8 +57,8 @@ def _summary(
         file=request.output.name if request.output else None,
         bytes=file.bytes if file else 0,
         sha256=file.sha256 if file else None,
-        gaps=opened.gaps,
-        soundness=opened.sound,
+        gaps=period.gaps,
+        soundness=period.sound,
         seconds=watch.lap("spark"),
         versions=versions(),
     )

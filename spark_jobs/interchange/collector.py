@@ -16,7 +16,7 @@ import httpx2
 from model.jobs import Problem
 from model.texts import storable
 from spark_jobs.errors import JobError
-from spark_jobs.interchange.otlp import refused_in
+from spark_jobs.interchange.otlp import refusals_in
 from spark_jobs.interchange.request import Collector
 
 Send: TypeAlias = Callable[[bytes, int], tuple[int, str]]
@@ -33,7 +33,7 @@ FOR_A_WHILE = frozenset({429, 502, 503, 504})
 
 
 @contextmanager
-def sending(
+def open_sender(
     collector: Collector,
     tell: Callable[[], None],
     pause: Callable[[float], None] = time.sleep,
@@ -46,33 +46,34 @@ def sending(
     # trust_env: neither a proxy for the outside world nor a .netrc applies here.
     with httpx2.Client(timeout=TIMEOUT, trust_env=False, follow_redirects=False) as client:
 
-        def send(body: bytes, before: int) -> tuple[int, str]:
+        def send(body: bytes, spans_sent: int) -> tuple[int, str]:
             wait, reason = FIRST_PAUSE, ""
             for attempt in range(MOST_TRIES):
                 if attempt:
                     _wait(wait, tell, pause)
-                answer, reason, asked = _once(client, collector, body, before)
+                answer, reason, retry_after = _post(client, collector, body, spans_sent)
                 if answer is not None:
-                    return refused_in(answer)
-                wait = min(asked or wait * (2 if attempt else 1), LONGEST_PAUSE)
+                    return refusals_in(answer)
+                wait = min(retry_after or wait * (2 if attempt else 1), LONGEST_PAUSE)
             raise JobError(
                 Problem.outage,
                 f"The collector at {collector.shown} {reason}, {MOST_TRIES} times in a row, after"
-                f" {before} spans. Ask again once it is there: the same spans have the same ids.",
+                f" {spans_sent} spans. Ask again once it is there: the same spans have the same"
+                " ids.",
             )
 
         yield send
 
 
-def _once(
-    client: httpx2.Client, collector: Collector, body: bytes, before: int
+def _post(
+    client: httpx2.Client, collector: Collector, body: bytes, spans_sent: int
 ) -> tuple[bytes | None, str, float | None]:
     """The answer, or None, why, and after how many seconds to ask again if it says so."""
     try:
         with client.stream(
             "POST", collector.url, content=body, headers={**HEADERS, **collector.headers}
         ) as response:
-            said = _beginning(response)
+            answer = _beginning(response)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         return None, f"cannot be reached ({type(error).__name__})", None
     if response.status_code in FOR_A_WHILE:
@@ -81,26 +82,26 @@ def _once(
         raise JobError(
             Problem.failed,
             f"The collector at {collector.shown} refuses spans with {response.status_code}, after"
-            f" {before} of them{_quoted(response, said)}.",
+            f" {spans_sent} of them{_quoted(response, answer)}.",
         )
-    return said, "", None
+    return answer, "", None
 
 
 def _beginning(response: httpx2.Response) -> bytes:
-    said = b""
+    answer = b""
     for part in response.iter_bytes():
-        said += part
-        if len(said) >= MOST_ANSWER:
+        answer += part
+        if len(answer) >= MOST_ANSWER:
             break
-    return said[:MOST_ANSWER]
+    return answer[:MOST_ANSWER]
 
 
-def _quoted(response: httpx2.Response, said: bytes) -> str:
+def _quoted(response: httpx2.Response, answer: bytes) -> str:
     """The words in it, where they are text."""
     kind = response.headers.get("content-type", "")
     if not kind.startswith(("text/plain", "application/json")):
         return ""
-    text = " ".join(storable(said).split())[:200]
+    text = " ".join(storable(answer).split())[:200]
     return f": {text}" if text else ""
 
 

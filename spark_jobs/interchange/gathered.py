@@ -16,12 +16,17 @@ from model.gaps import Gap
 from spark_jobs.chains.history import MAX_ID
 from spark_jobs.interchange.request import Json, PeriodRequest
 from spark_jobs.progress import Meter
-from spark_jobs.reports.gathering import COLUMNS, ConversationRows, each, gathered
+from spark_jobs.reports.gathering import (
+    COLUMNS,
+    ConversationRows,
+    conversation_events,
+    conversations,
+)
 from spark_jobs.reports.period import Period
-from spark_jobs.spark.failures import explained
+from spark_jobs.spark.failures import spark_errors
 
 PIECES = (
-    "events bigint, conversations bigint, is_cut bigint, body binary, beside binary, facts string"
+    "events bigint, conversations bigint, is_cut bigint, body binary, annex binary, facts string"
 )
 _SCHEMA = pa.schema(
     [
@@ -29,24 +34,24 @@ _SCHEMA = pa.schema(
         ("conversations", pa.int64()),
         ("is_cut", pa.int64()),
         ("body", pa.binary()),
-        ("beside", pa.binary()),
+        ("annex", pa.binary()),
         ("facts", pa.string()),
     ]
 )
 
 
 class Piece(NamedTuple):
-    """A part of the answer; ``beside`` is what does not go where the body goes."""
+    """A part of the answer; ``annex`` is what does not go where the body goes."""
 
     body: bytes
-    beside: bytes
+    annex: bytes
     facts: Json
 
 
 class Packer(Protocol):
     """Takes conversations, and gives a piece whenever it has enough for one."""
 
-    def add(self, told: ConversationRows) -> Iterator[Piece]:
+    def add(self, rows: ConversationRows) -> Iterator[Piece]:
         """Take one more."""
         ...
 
@@ -79,38 +84,38 @@ def pieces(
     Raises `JobError`, where Spark or the store fails.
     """
     columns = (*COLUMNS, "payload_bytes", "connection")
-    with explained():
+    with spark_errors():
         meter.enter("gathering", 2.0)
-        frame = gathered(spark, request.database, period, request.via, columns=columns)
+        frame = conversation_events(spark, request.database, period, request.via, columns=columns)
         if frame is None or period.ids is None:
             return
         meter.enter("reading", 10.0)
         meter.expect(period.ids[1] - period.ids[0] + 1)
         gaps = period.history.gaps(period.trace, period.ids[0], MAX_ID)
-        made = frame.mapInArrow(_packed(request, packer, gaps), PIECES)
-        for row in made.toLocalIterator(prefetchPartitions=True):
+        frame_of_pieces = frame.mapInArrow(_packed(request, packer, gaps), PIECES)
+        for row in frame_of_pieces.toLocalIterator(prefetchPartitions=True):
             meter.read(row.events)
-            yield Piece(bytes(row.body), bytes(row.beside), json.loads(row.facts))
+            yield Piece(bytes(row.body), bytes(row.annex), json.loads(row.facts))
             tally.events += row.events
             tally.conversations += row.conversations
             tally.cut += row.is_cut
-            meter.wrote(row.events)
+            meter.count_written(row.events)
 
 
 def _packed(
     request: PeriodRequest, packer: Callable[[], Packer], gaps: Sequence[Gap]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    since, until, via = request.since, request.until, request.via
+    begin, end, via = request.since, request.until, request.via
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pack, tally = packer(), WrittenCount()
-        for told in each(batches, via, gaps):
+        for rows in conversations(batches, via, gaps):
             # What is gathered may have begun a moment outside: blocks of ids are no exact bounds.
-            if since <= told.conversation.began_at < until:
-                tally.events += len(told.rows)
+            if begin <= rows.conversation.began_at < end:
+                tally.events += len(rows.rows)
                 tally.conversations += 1
-                tally.cut += told.is_cut
-                for piece in pack.add(told):
+                tally.cut += rows.is_cut
+                for piece in pack.add(rows):
                     yield _row(piece, tally)
                     tally = WrittenCount()
         for piece in pack.rest():
@@ -122,5 +127,5 @@ def _packed(
 
 def _row(piece: Piece, tally: WrittenCount) -> pa.RecordBatch:
     facts = json.dumps(piece.facts)
-    values = (tally.events, tally.conversations, tally.cut, piece.body, piece.beside, facts)
+    values = (tally.events, tally.conversations, tally.cut, piece.body, piece.annex, facts)
     return pa.RecordBatch.from_pylist([dict(zip(_SCHEMA.names, values, strict=True))], _SCHEMA)

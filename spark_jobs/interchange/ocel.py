@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.reports.gathering import ConversationRows
 
 # What is so from the beginning has this time, as the standard says.
-ALWAYS = "1970-01-01T00:00:00Z"
+EPOCH_BEGIN = "1970-01-01T00:00:00Z"
 
 EVENT_ATTRIBUTES = {
     "event": "integer",
@@ -59,36 +59,36 @@ class LogPart(NamedTuple):
 
     events: list[bytes]
     objects: list[bytes]
-    shared: dict[str, bytes]
+    common: dict[str, bytes]
     types: set[str]
 
 
-def logged(told: ConversationRows) -> LogPart:
+def log_part(rows: ConversationRows) -> LogPart:
     """A conversation as events and objects."""
-    conversation = told.conversation
-    found = LogPart([], [_conversation(conversation, is_cut=told.is_cut)], {}, set())
+    conversation = rows.conversation
+    part = LogPart([], [_conversation(conversation, is_cut=rows.is_cut)], {}, set())
     messages = _messages_of_events(conversation)
     for message in conversation.messages:
-        found.objects.append(_message(conversation.root, message, messages))
-        for it, acts in _events_of(message):
-            keys = [*keys_in(told.rows[it.id]["properties"])]
-            kind = type_of_event(message.it.message_type, it.type)
-            found.types.add(kind)
-            did = [
-                (told.rows[act.cause]["participant"], act.kind)
+        part.objects.append(_message(conversation.root, message, messages))
+        for event, acts in _events_of(message):
+            keys = [*keys_in(rows.rows[event.id]["properties"])]
+            kind = type_of_event(message.it.message_type, event.type)
+            part.types.add(kind)
+            actors = [
+                (rows.rows[act.cause]["participant"], act.kind)
                 for act in acts
-                if act.cause in told.rows
+                if act.cause in rows.rows
             ]
-            found.events.append(_event(conversation.root, message, it, kind, keys, did))
-            found.shared.update(_shared(it, keys))
+            part.events.append(_event(conversation.root, message, event, kind, keys, actors))
+            part.common.update(_shared_objects(event, keys))
     for key in conversation.keys:
-        found.shared.setdefault(_id("key", key), _object("key", key, {"value": key}))
-    return found
+        part.common.setdefault(_id("key", key), _object("key", key, {"value": key}))
+    return part
 
 
-def type_of_event(message_type: str, what: EventType) -> str:
+def type_of_event(message_type: str, event_type: EventType) -> str:
     """The type of an event: ``order.new published``."""
-    return f"{message_type} {what.name}"
+    return f"{message_type} {event_type.name}"
 
 
 def head() -> bytes:
@@ -96,14 +96,14 @@ def head() -> bytes:
     return b'{\n"events": [\n'
 
 
-def between() -> bytes:
+def middle() -> bytes:
     """The relations between events and objects."""
     return b'\n],\n"objects": [\n'
 
 
 def tail(types: set[str]) -> bytes:
     """The log's end, which declares the types."""
-    events = [{"name": each, "attributes": _declared(EVENT_ATTRIBUTES)} for each in sorted(types)]
+    events = [{"name": name, "attributes": _declared(EVENT_ATTRIBUTES)} for name in sorted(types)]
     objects = [
         {"name": name, "attributes": _declared(attributes)}
         for name, attributes in OBJECT_ATTRIBUTES.items()
@@ -132,7 +132,9 @@ def _events_of(message: Message) -> Iterator[tuple[ConversationEvent, Sequence[B
 def _messages_of_events(conversation: Conversation) -> dict[int, int]:
     """By event the publish of its message."""
     return {
-        it.id: message.it.id for message in conversation.messages for it, _ in _events_of(message)
+        event.id: message.it.id
+        for message in conversation.messages
+        for event, _ in _events_of(message)
     }
 
 
@@ -149,9 +151,13 @@ def _conversation(conversation: Conversation, *, is_cut: bool) -> bytes:
 
 
 def _message(root: int, message: Message, messages: Mapping[int, int]) -> bytes:
-    led = dict.fromkeys(messages[each.event] for each in message.led_by if each.event in messages)
+    causes = dict.fromkeys(
+        messages[link.event] for link in message.led_by if link.event in messages
+    )
     relations = [(_id("conversation", root), "part of")]
-    relations += [(_id("message", each), "caused by") for each in led if each != message.it.id]
+    relations += [
+        (_id("message", cause), "caused by") for cause in causes if cause != message.it.id
+    ]
     values = {"type": message.it.message_type, "outcome": message.outcome.value}
     return _object("message", message.it.id, values, relations)
 
@@ -159,53 +165,55 @@ def _message(root: int, message: Message, messages: Mapping[int, int]) -> bytes:
 def _event(
     root: int,
     message: Message,
-    it: ConversationEvent,
+    event: ConversationEvent,
     kind: str,
     keys: list[str],
-    did: Iterable[tuple[int, str]],
+    actors: Iterable[tuple[int, str]],
 ) -> bytes:
-    """The event; ``did`` says who gave its copy back, rejected it, or pushed it out.
+    """The event; ``actors`` says who gave its copy back, rejected it, or pushed it out.
 
     That is an attribute, and a relation where the participant has no other one to the event.
     """
-    is_publish = it.type is EventType.published
-    queues = dict.fromkeys(it.routed_queues) if is_publish else [it.queue] if it.queue else []
+    is_publish = event.type is EventType.published
+    queues = (
+        dict.fromkeys(event.routed_queues) if is_publish else [event.queue] if event.queue else []
+    )
     related = [
         (_id("conversation", root), "conversation"),
         (_id("message", message.it.id), "message"),
-        (_id("participant", it.participant), "publisher" if is_publish else "receiver"),
+        (_id("participant", event.participant), "publisher" if is_publish else "receiver"),
         *((_id("queue", queue), "routed to" if is_publish else "from") for queue in queues),
         *((_id("key", key), "key") for key in keys),
-        *((_id("participant", number), f"{word} by") for number, word in did),
+        *((_id("participant", number), f"{word} by") for number, word in actors),
     ]
-    acts = {f"{word}_by": _id("participant", number) for number, word in did}
+    acts = {f"{word}_by": _id("participant", number) for number, word in actors}
     values = {
-        "event": it.id,
-        "message_type": it.message_type,
-        "exchange": it.exchange,
-        "routing_key": it.routing_keys[0] if it.routing_keys else "",
-        "match": it.match.name,
-        "redelivered": it.redelivered,
-        **({} if it.settlement is None else {"settlement": it.settlement.name}),
-        **({} if it.settled_at is None else {"settled_at": iso_time(it.settled_at)}),
+        "event": event.id,
+        "message_type": event.message_type,
+        "exchange": event.exchange,
+        "routing_key": event.routing_keys[0] if event.routing_keys else "",
+        "match": event.match.name,
+        "redelivered": event.redelivered,
+        **({} if event.settlement is None else {"settlement": event.settlement.name}),
+        **({} if event.settled_at is None else {"settled_at": iso_time(event.settled_at)}),
         **acts,
     }
     return _json(
         {
-            "id": f"event:{it.id}",
+            "id": f"event:{event.id}",
             "type": kind,
-            "time": iso_time(it.at),
+            "time": iso_time(event.at),
             "attributes": [{"name": name, "value": _text(value)} for name, value in values.items()],
             "relationships": _relations(related),
         }
     )
 
 
-def _shared(it: ConversationEvent, keys: list[str]) -> Iterator[tuple[str, bytes]]:
+def _shared_objects(event: ConversationEvent, keys: list[str]) -> Iterator[tuple[str, bytes]]:
     """The objects of an event that other conversations may have too."""
-    values = {"name": it.name, "number": it.participant}
-    yield _id("participant", it.participant), _object("participant", it.participant, values)
-    for queue in (*it.routed_queues, it.queue):
+    values = {"name": event.name, "number": event.participant}
+    yield _id("participant", event.participant), _object("participant", event.participant, values)
+    for queue in (*event.routed_queues, event.queue):
         if queue:
             yield _id("queue", queue), _object("queue", queue, {"name": queue})
     for key in keys:
@@ -220,8 +228,8 @@ def _object(
             "id": _id(kind, name),
             "type": kind,
             "attributes": [
-                {"name": each, "time": ALWAYS, "value": _text(value)}
-                for each, value in values.items()
+                {"name": attribute, "time": EPOCH_BEGIN, "value": _text(value)}
+                for attribute, value in values.items()
             ],
             "relationships": _relations(related or []),
         }

@@ -18,7 +18,7 @@ Json: TypeAlias = dict[str, Any]
 
 SCOPE = "rabbitmq-itc"
 ERROR = 2  # of a status
-SAMPLED, KNOWN, REMOTE = 0x1, 0x100, 0x200
+SAMPLED, HAS_REMOTE, REMOTE = 0x1, 0x100, 0x200
 LONGEST_TEXT = 1_024  # characters, of an attribute
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -30,10 +30,12 @@ def as_json(spans: Iterable[ExportedSpan], vhost: str, version: str) -> bytes:
     request = {
         "resourceSpans": [
             {
-                "resource": {"attributes": [_attribute(*each) for each in resource.items()]},
-                "scopeSpans": [{"scope": scope, "spans": [_span(span) for span in its]}],
+                "resource": {
+                    "attributes": [_attribute(*attribute) for attribute in resource.items()]
+                },
+                "scopeSpans": [{"scope": scope, "spans": [_span(span) for span in members]}],
             }
-            for resource, its in _by_resource(spans, vhost)
+            for resource, members in _by_resource(spans, vhost)
         ]
     }
     return json.dumps(request, separators=(",", ":")).encode() + b"\n"
@@ -45,19 +47,19 @@ def as_protobuf(spans: Iterable[ExportedSpan], vhost: str, version: str) -> byte
     return b"".join(
         _field(
             1,
-            _field(1, b"".join(_field(1, _pair(*each)) for each in resource.items()))
-            + _field(2, _field(1, scope) + b"".join(_field(2, _message(span)) for span in its)),
+            _field(1, b"".join(_field(1, _pair(*attribute)) for attribute in resource.items()))
+            + _field(2, _field(1, scope) + b"".join(_field(2, _message(span)) for span in members)),
         )
-        for resource, its in _by_resource(spans, vhost)
+        for resource, members in _by_resource(spans, vhost)
     )
 
 
-def refused_in(answer: bytes) -> tuple[int, str]:
+def refusals_in(answer: bytes) -> tuple[int, str]:
     """The number of spans that an ExportTraceServiceResponse says were refused, and why."""
     partial = _fields(answer).get(1, b"")
-    found = _fields(partial) if isinstance(partial, bytes) else {}
-    count, why = found.get(1, 0), found.get(2, b"")
-    text = storable(why) if isinstance(why, bytes) else ""
+    fields = _fields(partial) if isinstance(partial, bytes) else {}
+    count, reason = fields.get(1, 0), fields.get(2, b"")
+    text = storable(reason) if isinstance(reason, bytes) else ""
     return (count if isinstance(count, int) else 0), text
 
 
@@ -68,37 +70,38 @@ def _by_resource(
     for span in spans:
         services[span.service].append(span)
     return [
-        ({"service.name": service, "itc.vhost": vhost}, its) for service, its in services.items()
+        ({"service.name": service, "itc.vhost": vhost}, members)
+        for service, members in services.items()
     ]
 
 
 def _flags(span: ExportedSpan) -> int:
-    return SAMPLED | KNOWN | (REMOTE if span.is_remote else 0)
+    return SAMPLED | HAS_REMOTE | (REMOTE if span.is_remote else 0)
 
 
 # JSON
 
 
 def _span(span: ExportedSpan) -> Json:
-    written: Json = {
+    document: Json = {
         "traceId": span.context.trace_id.hex(),
         "spanId": span.context.span_id.hex(),
         "name": span.name,
         "kind": int(span.kind),
         "startTimeUnixNano": str(span.begin * 1_000),
         "endTimeUnixNano": str(span.end * 1_000),
-        "attributes": [_attribute(*each) for each in span.attributes.items()],
+        "attributes": [_attribute(*attribute) for attribute in span.attributes.items()],
         "flags": _flags(span),
     }
     if span.parent is not None:
-        written["parentSpanId"] = span.parent.hex()
+        document["parentSpanId"] = span.parent.hex()
     if span.links:
-        written["links"] = [
-            {"traceId": each.trace_id.hex(), "spanId": each.span_id.hex()} for each in span.links
+        document["links"] = [
+            {"traceId": link.trace_id.hex(), "spanId": link.span_id.hex()} for link in span.links
         ]
     if span.error is not None:
-        written["status"] = {"code": ERROR, "message": span.error[:LONGEST_TEXT]}
-    return written
+        document["status"] = {"code": ERROR, "message": span.error[:LONGEST_TEXT]}
+    return document
 
 
 def _attribute(name: str, value: Value) -> Json:
@@ -122,10 +125,10 @@ def _message(span: ExportedSpan) -> bytes:
             _number(6, span.kind),
             _fixed64(7, span.begin * 1_000),
             _fixed64(8, span.end * 1_000),
-            *(_field(9, _pair(*each)) for each in span.attributes.items()),
+            *(_field(9, _pair(*attribute)) for attribute in span.attributes.items()),
             *(
-                _field(13, _field(1, each.trace_id) + _field(2, each.span_id))
-                for each in span.links
+                _field(13, _field(1, link.trace_id) + _field(2, link.span_id))
+                for link in span.links
             ),
             _field(15, _text(2, span.error) + _number(3, ERROR)) if span.error is not None else b"",
             _tag(16, _FIXED32) + struct.pack("<I", _flags(span)),
@@ -162,40 +165,40 @@ def _tag(number: int, kind: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    out = bytearray()
+    octets = bytearray()
     while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
+        octets.append(value & 0x7F | 0x80)
         value >>= 7
-    out.append(value)
-    return bytes(out)
+    octets.append(value)
+    return bytes(octets)
 
 
 def _fields(message: bytes) -> Mapping[int, bytes | int]:
     """The numbers and bytes in a message, the last of each; nothing more after what is invalid."""
-    found: dict[int, bytes | int] = {}
-    at = 0
+    fields: dict[int, bytes | int] = {}
+    position = 0
     try:
-        while at < len(message):
-            tag, at = _read(message, at)
-            value, at = _read(message, at)
+        while position < len(message):
+            tag, position = _read(message, position)
+            value, position = _read(message, position)
             if tag & 7 == _BYTES:
-                found[tag >> 3] = message[at : at + value]
-                at += value
+                fields[tag >> 3] = message[position : position + value]
+                position += value
             elif tag & 7 == _VARINT:
-                found[tag >> 3] = value
+                fields[tag >> 3] = value
             else:
                 break
     except IndexError:
         pass
-    return found
+    return fields
 
 
-def _read(message: bytes, at: int) -> tuple[int, int]:
+def _read(message: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = message[at]
-        at += 1
+        byte = message[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value, position
         shift += 7

@@ -20,17 +20,8 @@ from spark_jobs.interchange.shapes import Json, Shape
 Row: TypeAlias = Mapping[str, Any]
 
 COLUMNS = (
-    "type",
-    "match",
-    "participant_name",
-    "recorded_at",
-    "exchange",
-    "routing_keys",
-    "queue",
-    "properties",
-    "payload",
-    "payload_cut",
-    "quiet",
+    *("type", "match", "participant_name", "recorded_at", "exchange", "routing_keys"),
+    *("queue", "properties", "payload", "payload_cut", "quiet"),
 )
 
 MOST_PATHS = 10_000
@@ -68,13 +59,13 @@ class MessageNotes:
         self.content_types: Counter[str] = Counter()
         self.payload, self.headers = Shape(), Shape()
 
-    def merge(self, other: MessageNotes) -> None:
+    def merge(self, notes: MessageNotes) -> None:
         """Take in what another one has seen."""
         for name in _COUNTS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.content_types.update(other.content_types)
-        self.payload.merge(other.payload)
-        self.headers.merge(other.headers)
+            setattr(self, name, getattr(self, name) + getattr(notes, name))
+        self.content_types.update(notes.content_types)
+        self.payload.merge(notes.payload)
+        self.headers.merge(notes.headers)
 
     def to_json(self) -> Json:
         """For `from_json`."""
@@ -86,14 +77,14 @@ class MessageNotes:
         }
 
     @classmethod
-    def from_json(cls, given: Json) -> MessageNotes:
+    def from_json(cls, document: Json) -> MessageNotes:
         """The value that `to_json` wrote."""
         notes = cls()
         for name in _COUNTS:
-            setattr(notes, name, given[name])
-        notes.content_types.update(given["content_types"])
-        notes.payload = Shape.from_json(given["payload"])
-        notes.headers = Shape.from_json(given["headers"])
+            setattr(notes, name, document[name])
+        notes.content_types.update(document["content_types"])
+        notes.payload = Shape.from_json(document["payload"])
+        notes.headers = Shape.from_json(document["headers"])
         return notes
 
 
@@ -124,13 +115,13 @@ class PeriodShapes:
         if is_send or row["match"] == Match.unmatched:
             self._look_at(self.messages[kind], properties, row["payload"], row["payload_cut"])
 
-    def merge(self, other: PeriodShapes) -> None:
+    def merge(self, shapes: PeriodShapes) -> None:
         """Take in what another one has seen."""
-        self.events += other.events
-        self.left_out += other.left_out
-        for path, count in sorted(other.paths.items(), key=_commonest):
-            self._note(path, count)
-        for kind, notes in other.messages.items():
+        self.events += shapes.events
+        self.left_out += shapes.left_out
+        for route, count in sorted(shapes.paths.items(), key=_commonest):
+            self._note(route, count)
+        for kind, notes in shapes.messages.items():
             if kind in self.messages:
                 self.messages[kind].merge(notes)
 
@@ -144,13 +135,13 @@ class PeriodShapes:
         }
 
     @classmethod
-    def from_json(cls, given: Json) -> PeriodShapes:
+    def from_json(cls, document: Json) -> PeriodShapes:
         """The value that `to_json` wrote."""
-        seen = cls()
-        seen.events, seen.left_out = given["events"], given["left_out"]
-        seen.paths.update({Route(*path): count for *path, count in given["paths"]})
-        seen.messages = {k: MessageNotes.from_json(v) for k, v in given["messages"].items()}
-        return seen
+        shapes = cls()
+        shapes.events, shapes.left_out = document["events"], document["left_out"]
+        shapes.paths.update({Route(*path): count for *path, count in document["paths"]})
+        shapes.messages = {k: MessageNotes.from_json(v) for k, v in document["messages"].items()}
+        return shapes
 
     def _note(self, path: Route, count: int) -> bool:
         """Count a way; False if it is one too many."""
@@ -178,8 +169,8 @@ class PeriodShapes:
         notes.sampled += 1
         self._bytes += size
         notes.headers.add(headers_of(properties))
-        value = _NOTHING if is_cut else json_in(body, content_type)
-        if value is not _NOTHING:
+        value = _NO_JSON if is_cut else json_in(body, content_type)
+        if value is not _NO_JSON:
             notes.as_json += 1
             notes.payload.add(value)
 
@@ -194,23 +185,25 @@ def _published_to(row: Row, properties: Json, routing_keys: list[str]) -> tuple[
 
 def _lasting(name: str) -> str:
     """A name that the broker made up as what all such names begin with: they are one address."""
-    return next((own for own in BROKER_NAMES if name.startswith((f"{own}-", f"{own}."))), name)
+    return next(
+        (prefix for prefix in BROKER_NAMES if name.startswith((f"{prefix}-", f"{prefix}."))), name
+    )
 
 
 def json_in(body: bytes | None, content_type: object) -> Any:
     """A body's JSON, or `_NOTHING`: where nothing says so it is JSON if it is a table or list."""
     if not body or fault_of(body) is not None:
-        return _NOTHING
+        return _NO_JSON
     says_so = _is_text(content_type) and "json" in str(content_type).lower()
     if not says_so and (_is_text(content_type) or not begins_as_json(body)):
-        return _NOTHING
+        return _NO_JSON
     try:
         return json.loads(body, parse_constant=_refused)
     except (ValueError, RecursionError):
-        return _NOTHING
+        return _NO_JSON
 
 
-_NOTHING = object()
+_NO_JSON = object()
 
 
 def _refused(name: str) -> None:

@@ -37,18 +37,18 @@ class Shape:
         types: JSON Schema's words for them.
         formats: what all strings among them are.
         fields: of objects, by name; None once there were more names than `MOST_FIELDS`.
-        others: of objects with that many names, what their values look like.
+        unnamed: of objects with that many names, what their values look like.
         items: of arrays.
     """
 
-    __slots__ = ("count", "fields", "formats", "items", "others", "types")
+    __slots__ = ("count", "fields", "formats", "items", "types", "unnamed")
 
     def __init__(self) -> None:
         self.count = 0
         self.types: set[str] = set()
         self.formats: set[str] | None = None
         self.fields: dict[str, Shape] | None = {}
-        self.others: Shape | None = None
+        self.unnamed: Shape | None = None
         self.items: Shape | None = None
 
     def add(self, value: Any, depth: int = 0) -> None:
@@ -64,22 +64,22 @@ class Shape:
                 self.items = self.items or Shape()
                 self.items.add(item, depth + 1)
 
-    def merge(self, other: Shape) -> None:
+    def merge(self, sample: Shape) -> None:
         """Take in what another one has seen."""
-        self.count += other.count
-        self.types |= other.types
-        if other.formats is not None:
-            self._meet(other.formats)
-        if other.items is not None:
+        self.count += sample.count
+        self.types |= sample.types
+        if sample.formats is not None:
+            self._meet(sample.formats)
+        if sample.items is not None:
             self.items = self.items or Shape()
-            self.items.merge(other.items)
-        if other.fields is None:
+            self.items.merge(sample.items)
+        if sample.fields is None:
             self._forget_names()
-        for name, shape in (other.fields or {}).items():
+        for name, shape in (sample.fields or {}).items():
             self._field(name).merge(shape)
-        if other.others is not None:
-            self.others = self.others or Shape()
-            self.others.merge(other.others)
+        if sample.unnamed is not None:
+            self.unnamed = self.unnamed or Shape()
+            self.unnamed.merge(sample.unnamed)
 
     def holds(self, tokens: tuple[str, ...]) -> bool:
         """Tell whether every value has something at a path of names."""
@@ -110,20 +110,20 @@ class Shape:
             "types": sorted(self.types),
             "formats": None if self.formats is None else sorted(self.formats),
             "fields": None if fields is None else {k: v.to_json() for k, v in fields.items()},
-            "others": self.others and self.others.to_json(),
+            "unnamed": self.unnamed and self.unnamed.to_json(),
             "items": self.items and self.items.to_json(),
         }
 
     @classmethod
-    def from_json(cls, given: Json) -> Shape:
+    def from_json(cls, document: Json) -> Shape:
         """The value that `to_json` wrote."""
         shape = cls()
-        shape.count, shape.types = given["count"], set(given["types"])
-        shape.formats = None if given["formats"] is None else set(given["formats"])
-        fields = given["fields"]
+        shape.count, shape.types = document["count"], set(document["types"])
+        shape.formats = None if document["formats"] is None else set(document["formats"])
+        fields = document["fields"]
         shape.fields = None if fields is None else {k: cls.from_json(v) for k, v in fields.items()}
-        shape.others = given["others"] and cls.from_json(given["others"])
-        shape.items = given["items"] and cls.from_json(given["items"])
+        shape.unnamed = document["unnamed"] and cls.from_json(document["unnamed"])
+        shape.items = document["items"] and cls.from_json(document["items"])
         return shape
 
     def _meet(self, formats: set[str]) -> None:
@@ -132,8 +132,8 @@ class Shape:
     def _add_fields(self, value: Json, depth: int) -> None:
         if len(value) > MOST_FIELDS:
             self._forget_names()
-        for name, each in value.items():
-            self._field(name).add(each, depth + 1)
+        for name, member in value.items():
+            self._field(name).add(member, depth + 1)
 
     def _field(self, name: str) -> Shape:
         """Return the shape to which what is under a name belongs."""
@@ -144,18 +144,18 @@ class Shape:
             self._forget_names()
         if self.fields is not None:
             return self.fields.setdefault(name, Shape())
-        self.others = self.others or Shape()
-        return self.others
+        self.unnamed = self.unnamed or Shape()
+        return self.unnamed
 
     def _forget_names(self) -> None:
         fields, self.fields = self.fields or {}, None
         for shape in fields.values():
-            self.others = self.others or Shape()
-            self.others.merge(shape)
+            self.unnamed = self.unnamed or Shape()
+            self.unnamed.merge(shape)
 
     def _object_schema(self) -> Json:
         if self.fields is None:
-            return {"additionalProperties": self.others.schema() if self.others else True}
+            return {"additionalProperties": self.unnamed.schema() if self.unnamed else True}
         schema: Json = {}
         for name, shape in sorted(self.fields.items()):
             if _means_something(name):

@@ -70,18 +70,18 @@ class ExportedSpan(NamedTuple):
     error: str | None = None
 
 
-def spans_of(told: ConversationRows, vhost: str) -> Iterator[ExportedSpan]:
+def spans_of(rows: ConversationRows, vhost: str) -> Iterator[ExportedSpan]:
     """The spans of a conversation."""
-    return _Spans(told.conversation, told.rows, vhost).all()
+    return _Spans(rows.conversation, rows.rows, vhost).spans()
 
 
 def context_in(properties: Mapping[str, Any]) -> Context | None:
     """The span that sent a message, by its ``traceparent``; None where there is no valid one."""
     text = headers_of(properties).get("traceparent")
-    found = _TRACEPARENT.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _TRACEPARENT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         return None
-    context = Context(bytes.fromhex(found[1]), bytes.fromhex(found[2]))
+    context = Context(bytes.fromhex(match[1]), bytes.fromhex(match[2]))
     return context if any(context.trace_id) and any(context.span_id) else None
 
 
@@ -92,79 +92,93 @@ class _Spans:
         root = rows[conversation.root]
         self.trace = self._id(root["id"], root["recorded_at"], "trace", 16)
 
-    def all(self) -> Iterator[ExportedSpan]:
+    def spans(self) -> Iterator[ExportedSpan]:
         for message in self.conversation.messages:
-            yield from self._of(message)
+            yield from self._spans_of(message)
 
-    def _of(self, message: Message) -> Iterator[ExportedSpan]:
-        it = message.it
-        sent_by = context_in(self.rows[it.id]["properties"])
+    def _spans_of(self, message: Message) -> Iterator[ExportedSpan]:
+        event = message.it
+        sent_by = context_in(self.rows[event.id]["properties"])
         causes = [
-            self.contexts[each.event] for each in message.led_by if each.event in self.contexts
+            self.contexts[link.event] for link in message.led_by if link.event in self.contexts
         ]
         parent = sent_by or (causes[0] if causes else None)
-        links = tuple(dict.fromkeys(each for each in causes if each != parent))
+        links = tuple(dict.fromkeys(cause for cause in causes if cause != parent))
         trace = parent.trace_id if parent else self.trace
-        above = parent
+        outer = parent
         if not message.unseen:
-            above = Context(trace, self._id(it.id, it.at, "publish"))
-            self.contexts[it.id] = above
-            yield self._publish(message, above, parent, is_remote=sent_by is not None, links=links)
-        carried = () if message.unseen else deaths_of(self.rows[it.id]["properties"])
+            outer = Context(trace, self._id(event.id, event.at, "publish"))
+            self.contexts[event.id] = outer
+            yield self._publish(message, outer, parent, is_remote=sent_by is not None, links=links)
+        deaths_carried = () if message.unseen else deaths_of(self.rows[event.id]["properties"])
         for copy in message.copies:
-            deaths = ReportedDeaths([*carried])
+            deaths = ReportedDeaths([*deaths_carried])
             for delivery in copy.deliveries:
-                yield from self._moves(delivery, deaths, trace, above)
-                yield from self._delivery(message, copy, delivery, trace, above)
+                yield from self._moves(delivery, deaths, trace, outer)
+                yield from self._delivery(message, copy, delivery, trace, outer)
             if copy.loss is not None and copy.loss.is_final:
                 yield self._act(
-                    "delete", copy.queue, copy.loss.reason, it, (it.at, copy.loss.at), trace, above
+                    "delete",
+                    copy.queue,
+                    copy.loss.reason,
+                    event,
+                    (event.at, copy.loss.at),
+                    trace,
+                    outer,
                 )
 
     def _moves(
-        self, delivery: Delivery, deaths: ReportedDeaths, trace: bytes, above: Context | None
+        self, delivery: Delivery, deaths: ReportedDeaths, trace: bytes, outer: Context | None
     ) -> Iterator[ExportedSpan]:
         """Deaths that the delivery is the first to tell of, the oldest first.
 
         The broker says when in seconds only: a death was in the time since the copy was last seen,
         unless the plugin tells when it was rejected.
         """
-        it = delivery.it
-        if it.match is not Match.dead_lettered:
+        event = delivery.it
+        if event.match is not Match.dead_lettered:
             return
         rejected = (self.rows.get(a.cause) for a in delivery.acts if a.kind == "rejected")
-        told = next((row["settled_at"] for row in rejected if row), None)
-        during = (it.at - max(0, delivery.queued), it.at) if told is None else (told, told)
-        for place, death in reversed(deaths.news(it.deaths)):
-            times = during if death.reason == "rejected" or told is None else (told, it.at)
-            yield self._act(f"move\0{place}", death.queue, death.reason, it, times, trace, above)
+        rejected_at = next((row["settled_at"] for row in rejected if row), None)
+        interval = (
+            (event.at - max(0, delivery.queued), event.at)
+            if rejected_at is None
+            else (rejected_at, rejected_at)
+        )
+        for place, death in reversed(deaths.news(event.deaths)):
+            times = (
+                interval
+                if death.reason == "rejected" or rejected_at is None
+                else (rejected_at, event.at)
+            )
+            yield self._act(f"move\0{place}", death.queue, death.reason, event, times, trace, outer)
 
     def _act(
         self,
         word: str,
         queue: str,
         reason: str,
-        it: ConversationEvent,
-        during: tuple[int, int],
+        event: ConversationEvent,
+        times: tuple[int, int],
         trace: bytes,
-        above: Context | None,
+        outer: Context | None,
     ) -> ExportedSpan:
         """An act of the broker on a copy in a queue."""
         name = word.partition("\0")[0]
         return ExportedSpan(
             BROKER,
-            Context(trace, self._id(it.id, it.at, f"{word}\0{queue}")),
-            above.span_id if above else None,
+            Context(trace, self._id(event.id, event.at, f"{word}\0{queue}")),
+            outer.span_id if outer else None,
             False,
             f"{name} {queue}",
             OtlpKind.internal,
-            during[0],
-            max(during),
+            times[0],
+            max(times),
             {
                 "messaging.operation.name": name,
                 "messaging.destination.name": queue,
                 "itc.reason": reason,
-                **self._common(it),
+                **self._common(event),
             },
         )
 
@@ -177,24 +191,24 @@ class _Spans:
         is_remote: bool,
         links: tuple[Context, ...],
     ) -> ExportedSpan:
-        it, failure = message.it, message.failure
-        place = destination(it.exchange, _key(it))
+        event, failure = message.it, message.failure
+        place = destination(event.exchange, _key(event))
         error = failure.kind if failure and failure.kind == "unroutable" else None
         return ExportedSpan(
-            it.name,
+            event.name,
             context,
             parent.span_id if parent else None,
             is_remote,
             f"publish {place}",
             OtlpKind.producer,
-            it.at,
-            it.at,
+            event.at,
+            event.at,
             {
                 "messaging.operation.name": "publish",
                 "messaging.operation.type": "send",
                 "messaging.destination.name": place,
                 **_error_type(error),
-                **self._common(it),
+                **self._common(event),
             },
             links,
             error,
@@ -206,105 +220,105 @@ class _Spans:
         copy: Copy,
         delivery: Delivery,
         trace: bytes,
-        above: Context | None,
+        outer: Context | None,
     ) -> Iterator[ExportedSpan]:
-        it, queue = delivery.it, delivery.it.queue or copy.queue
-        place = destination(it.exchange, _key(it), queue)
+        event, queue = delivery.it, delivery.it.queue or copy.queue
+        place = destination(event.exchange, _key(event), queue)
         if not message.unseen:
-            waited = Context(trace, self._id(it.id, it.at, "queue"))
+            queue_context = Context(trace, self._id(event.id, event.at, "queue"))
             yield ExportedSpan(
                 BROKER,
-                waited,
-                above.span_id if above else None,
+                queue_context,
+                outer.span_id if outer else None,
                 False,
                 f"wait {queue}",
                 OtlpKind.internal,
-                it.at - max(0, delivery.queued),
-                it.at,
-                {"messaging.destination.name": place, **self._common(it)},
+                event.at - max(0, delivery.queued),
+                event.at,
+                {"messaging.destination.name": place, **self._common(event)},
             )
-            above = waited
-        context = Context(trace, self._id(it.id, it.at, "receive"))
-        self.contexts[it.id] = context
-        took, until = delivery.settled_after, "settled"
+            outer = queue_context
+        context = Context(trace, self._id(event.id, event.at, "receive"))
+        self.contexts[event.id] = context
+        took, end_kind = delivery.settled_after, "settled"
         if took is None:  # that would be known, this is an estimate
-            took, until = delivery.handled, delivery.handled_until or ""
+            took, end_kind = delivery.handled, delivery.handled_until or ""
         word = "receive" if took is None else "process"
         error = _error(message, copy, delivery)
-        before = [self.contexts[act.cause] for act in delivery.acts if act.cause in self.contexts]
+        causes = [self.contexts[act.cause] for act in delivery.acts if act.cause in self.contexts]
         yield ExportedSpan(
-            it.name,
+            event.name,
             context,
-            above.span_id if above else None,
-            message.unseen and above is not None,
+            outer.span_id if outer else None,
+            message.unseen and outer is not None,
             f"{word} {queue}",
             OtlpKind.consumer,
-            it.at,
-            it.at + (took or 0),
+            event.at,
+            event.at + (took or 0),
             {
                 "messaging.operation.name": "deliver",
                 "messaging.operation.type": word,
                 "messaging.destination.name": place,
-                **({"itc.until": until} if until else {}),
+                **({"itc.until": end_kind} if end_kind else {}),
                 **_error_type(error),
-                **self._common(it),
+                **self._common(event),
             },
-            tuple(dict.fromkeys(before)),
+            tuple(dict.fromkeys(causes)),
             error,
         )
-        if it.settlement in SETTLES and it.settled_at is not None:
-            settled = Context(trace, self._id(it.id, it.at, "settle"))
-            name = SETTLES[it.settlement]
+        if event.settlement in SETTLES and event.settled_at is not None:
+            settled = Context(trace, self._id(event.id, event.at, "settle"))
+            name = SETTLES[event.settlement]
             yield ExportedSpan(
-                it.name,
+                event.name,
                 settled,
                 context.span_id,
                 False,
                 f"{name} {queue}",
                 OtlpKind.client,
-                it.settled_at,
-                it.settled_at,
+                event.settled_at,
+                event.settled_at,
                 {
                     "messaging.operation.name": name,
                     "messaging.operation.type": "settle",
                     "messaging.destination.name": place,
-                    **self._common(it),
+                    **self._common(event),
                 },
             )
 
-    def _common(self, it: ConversationEvent) -> dict[str, Value]:
-        row = self.rows[it.id]
-        said = row["properties"]
+    def _common(self, event: ConversationEvent) -> dict[str, Value]:
+        row = self.rows[event.id]
+        properties = row["properties"]
         attributes: dict[str, Any] = {
             "messaging.system": BROKER,
-            "messaging.message.id": said.get("message_id"),
-            "messaging.message.conversation_id": said.get("correlation_id"),
+            "messaging.message.id": properties.get("message_id"),
+            "messaging.message.conversation_id": properties.get("correlation_id"),
             "messaging.message.body.size": row.get("payload_bytes"),
-            "messaging.rabbitmq.destination.routing_key": _key(it) or None,
+            "messaging.rabbitmq.destination.routing_key": _key(event) or None,
             "messaging.rabbitmq.vhost.name": self.vhost,
             **_server(row.get("connection")),
-            "itc.event.id": it.id,
+            "itc.event.id": event.id,
             "itc.conversation.id": self.conversation.root,
-            "itc.message.type": it.message_type,
-            "itc.match": it.match.name,
-            "itc.redelivered": it.redelivered or None,
-            "itc.settlement": None if it.settlement is None else it.settlement.name,
+            "itc.message.type": event.message_type,
+            "itc.match": event.match.name,
+            "itc.redelivered": event.redelivered or None,
+            "itc.settlement": None if event.settlement is None else event.settlement.name,
         }
         return {name: value for name, value in attributes.items() if isinstance(value, (str, int))}
 
-    def _id(self, event: int, at: int, word: str, size: int = 8) -> bytes:
+    def _id(self, event: int, time: int, word: str, size: int = 8) -> bytes:
         """An id that is the same whenever it is asked for."""
-        name = f"{word}\0{event}\0{at}\0{self.vhost}".encode()
+        name = f"{word}\0{event}\0{time}\0{self.vhost}".encode()
         return hashlib.blake2b(name, digest_size=size).digest()
 
 
 def _server(connection: str | None) -> dict[str, Value]:
     """The broker's address, which a connection's name ends with; not of one within the broker."""
-    found = _ADDRESS.search(connection or "")
-    if found is None:
+    match = _ADDRESS.search(connection or "")
+    if match is None:
         return {}
-    port = int(found[2])  # 0 of a socket in the file system
-    return {"server.address": found[1], **({"server.port": port} if port else {})}
+    port = int(match[2])  # 0 of a socket in the file system
+    return {"server.address": match[1], **({"server.port": port} if port else {})}
 
 
 def destination(exchange: str, key: str, queue: str | None = None) -> str:
@@ -313,8 +327,8 @@ def destination(exchange: str, key: str, queue: str | None = None) -> str:
     return ":".join(part for part in parts if part) or "amq.default"
 
 
-def _key(it: ConversationEvent) -> str:
-    return it.routing_keys[0] if it.routing_keys else ""
+def _key(event: ConversationEvent) -> str:
+    return event.routing_keys[0] if event.routing_keys else ""
 
 
 def _error_type(error: str | None) -> dict[str, Value]:
@@ -322,11 +336,11 @@ def _error_type(error: str | None) -> dict[str, Value]:
 
 
 def _error(message: Message, copy: Copy, delivery: Delivery) -> str | None:
-    """The error of a message, at the last delivery in the queue where it failed."""
+    """The error of a message, at the last delivery in the queue where it delivered."""
     failure = message.failure
     if failure is None or failure.queue is None:
         return None
-    there = [each for each in copy.deliveries if each.it.queue == failure.queue]
-    if not there or there[-1] is not delivery:
+    deliveries = [delivered for delivered in copy.deliveries if delivered.it.queue == failure.queue]
+    if not deliveries or deliveries[-1] is not delivery:
         return None
     return failure.exception or failure.reason or failure.kind

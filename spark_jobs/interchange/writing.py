@@ -24,7 +24,7 @@ from spark_jobs.chains.source import map_slices
 from spark_jobs.errors import JobError
 from spark_jobs.export import HashedFile
 from spark_jobs.interchange import asyncapi, ocel, otlp
-from spark_jobs.interchange.collector import sending
+from spark_jobs.interchange.collector import open_sender
 from spark_jobs.interchange.gathered import Piece, WrittenCount, pieces
 from spark_jobs.interchange.request import PeriodRequest
 from spark_jobs.interchange.seen import COLUMNS, PeriodShapes
@@ -32,7 +32,7 @@ from spark_jobs.interchange.tracing import ExportedSpan, spans_of
 from spark_jobs.progress import Meter
 from spark_jobs.reports.gathering import ConversationRows
 from spark_jobs.reports.period import Period
-from spark_jobs.spark.failures import explained
+from spark_jobs.spark.failures import spark_errors
 
 # In one piece: a request of this many spans is below what collectors take.
 MOST_SPANS = 1_000
@@ -51,29 +51,32 @@ class LogPacker:
     def __init__(self) -> None:
         self._clear()
 
-    def add(self, told: ConversationRows) -> Iterator[Piece]:
+    def add(self, rows: ConversationRows) -> Iterator[Piece]:
         """Take one more conversation."""
-        found = ocel.logged(told)
-        self._events += found.events
-        self._objects += found.objects
-        self._shared.update(found.shared)
-        self._types |= found.types
-        self._bytes += sum(map(len, (*found.events, *found.objects)))
+        part = ocel.log_part(rows)
+        self._events += part.events
+        self._objects += part.objects
+        self._common.update(part.common)
+        self._types |= part.types
+        self._bytes += sum(map(len, (*part.events, *part.objects)))
         if self._bytes >= PIECE_BYTES:
             yield from self.rest()
 
     def rest(self) -> Iterator[Piece]:
         """Give what is left."""
         if self._events:
-            shared = {each: base64.b85encode(one).decode() for each, one in self._shared.items()}
-            facts = {"shared": shared, "types": sorted(self._types)}
+            objects = {
+                object_id: base64.b85encode(text).decode()
+                for object_id, text in self._common.items()
+            }
+            facts = {"shared": objects, "types": sorted(self._types)}
             yield Piece(b",\n".join(self._events), b",\n".join(self._objects), facts)
         self._clear()
 
     def _clear(self) -> None:
         self._events: list[bytes] = []
         self._objects: list[bytes] = []
-        self._shared: dict[str, bytes] = {}
+        self._common: dict[str, bytes] = {}
         self._types: set[str] = set()
         self._bytes = 0
 
@@ -82,33 +85,33 @@ def write_ocel(
     spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter, file: HashedFile
 ) -> ConversationCounts:
     """The log: events as they come, objects kept aside until the events are over."""
-    tally, known, types, count = WrittenCount(), set[int](), set[str](), 0
+    tally, digests, types, count = WrittenCount(), set[int](), set[str](), 0
     folder = None if request.output is None else request.output.parent
     with tempfile.TemporaryFile(dir=folder) as objects:
         file.write(ocel.head())
         for piece in pieces(spark, request, period, meter, LogPacker, tally):
             file.write((b",\n" if count else b"") + piece.body)
-            objects.write((b",\n" if count else b"") + piece.beside)
+            objects.write((b",\n" if count else b"") + piece.annex)
             for object_id, text in piece.facts["shared"].items():
-                if (digest := ocel.digest(object_id)) not in known:
-                    known.add(digest)
+                if (digest := ocel.digest(object_id)) not in digests:
+                    digests.add(digest)
                     objects.write(b",\n" + base64.b85decode(text))
             types.update(piece.facts["types"])
-            _check(len(known), MOST_SHARED, "keys, participants and queues")
+            _check(len(digests), MOST_SHARED, "keys, participants and queues")
             _check(len(types), MOST_TYPES, "types of events")
             count += 1
-        file.write(ocel.between())
+        file.write(ocel.middle())
         objects.seek(0)
         shutil.copyfileobj(cast(BinaryIO, objects), cast(BinaryIO, file))
         file.write(ocel.tail(types))
     return ConversationCounts(**tally.facts())
 
 
-def _check(count: int, most: int, what: str) -> None:
-    if count > most:
+def _check(count: int, limit: int, noun: str) -> None:
+    if count > limit:
         raise JobError(
             Problem.bad_request,
-            f"The period has more than {most:,} {what}; ask for a shorter one.",
+            f"The period has more than {limit:,} {noun}; ask for a shorter one.",
         )
 
 
@@ -125,9 +128,9 @@ class SpanPacker:
         self._version = versions()["rabbitmq-itc"]
         self._spans: list[ExportedSpan] = []
 
-    def add(self, told: ConversationRows) -> Iterator[Piece]:
+    def add(self, rows: ConversationRows) -> Iterator[Piece]:
         """Take one more conversation."""
-        for span in spans_of(told, self._vhost):
+        for span in spans_of(rows, self._vhost):
             self._spans.append(span)
             if len(self._spans) >= MOST_SPANS:
                 yield from self.rest()
@@ -156,15 +159,15 @@ def send_otlp(
     spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter
 ) -> SentCounts:
     """Requests in protobuf, packed, one after the other to the collector."""
-    tally, count, refused, why = WrittenCount(), 0, 0, ""
+    tally, count, refused, refusal = WrittenCount(), 0, 0, ""
     assert request.collector is not None  # noqa: S101 - what asks for it gives one
     packer = _spans_packer(request.vhost, _packed)
-    with sending(request.collector, lambda: meter.enter("sending", 0.0)) as send:
+    with open_sender(request.collector, lambda: meter.enter("sending", 0.0)) as send:
         for piece in pieces(spark, request, period, meter, packer, tally):
-            some, reason = send(piece.body, count)
+            count_refused, reason = send(piece.body, count)
             count += piece.facts["spans"]
-            refused, why = refused + some, reason or why
-    return SentCounts(**tally.facts(), spans=count, refused=refused, refusal=why or None)
+            refused, refusal = refused + count_refused, reason or refusal
+    return SentCounts(**tally.facts(), spans=count, refused=refused, refusal=refusal or None)
 
 
 def _spans_packer(
@@ -173,8 +176,8 @@ def _spans_packer(
     return lambda: SpanPacker(vhost, render)
 
 
-def _packed(some: Iterable[ExportedSpan], vhost: str, version: str) -> bytes:
-    return gzip.compress(otlp.as_protobuf(some, vhost, version), 6, mtime=0)
+def _packed(spans: Iterable[ExportedSpan], vhost: str, version: str) -> bytes:
+    return gzip.compress(otlp.as_protobuf(spans, vhost, version), 6, mtime=0)
 
 
 # AsyncAPI
@@ -184,9 +187,9 @@ def write_asyncapi(
     spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter, file: HashedFile
 ) -> DocumentCounts:
     """The document, from what executors noted."""
-    seen = PeriodShapes()
+    shapes = PeriodShapes()
     for notes in _notes(spark, request, period, meter):
-        seen.merge(PeriodShapes.from_json(json.loads(notes)))
+        shapes.merge(PeriodShapes.from_json(json.loads(notes)))
     facts = {
         "vhost": request.vhost,
         "since": iso_time(request.since),
@@ -194,11 +197,11 @@ def write_asyncapi(
         "complete": not period.gaps,
         "gaps": json_of(period.gaps),
     }
-    document = asyncapi.document_of(seen, facts, request.rules)
+    document = asyncapi.document_of(shapes, facts, request.rules)
     is_yaml = request.form.endswith("yaml")
     file.write(asyncapi.as_yaml(document) if is_yaml else asyncapi.as_json(document))
     return DocumentCounts(
-        events=seen.events,
+        events=shapes.events,
         channels=len(document["channels"]),
         operations=len(document["operations"]),
         messages=len(document["components"]["messages"]),
@@ -215,31 +218,31 @@ def _notes(
     slices = spans_that_fit(period.history, period.trace, first, last, tasks_at_a_time(spark))
     meter.enter("reading", 5.0)
     meter.expect(last - first + 1)
-    for at in range(0, len(slices), MOST_IN_WAVE):
-        wave = slices[at : at + MOST_IN_WAVE]
-        with explained():
+    for start in range(0, len(slices), MOST_IN_WAVE):
+        wave = slices[start : start + MOST_IN_WAVE]
+        with spark_errors():
             frame = map_slices(
-                spark, request.database, COLUMNS, wave, _noted(request), "notes string"
+                spark, request.database, COLUMNS, wave, _noter(request), "notes string"
             )
-            noted = frame.toArrow()
-        yield from noted.column("notes").to_pylist()
-        meter.read(sum(each.last_id - each.first_id + 1 for each in wave))
+            table = frame.toArrow()
+        yield from table.column("notes").to_pylist()
+        meter.read(sum(part.last_id - part.first_id + 1 for part in wave))
 
 
-def _noted(
+def _noter(
     request: PeriodRequest,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    since, until = request.since, request.until
+    begin, end = request.since, request.until
 
-    def noted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        seen = PeriodShapes()
+    def notes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        shapes = PeriodShapes()
         for batch in batches:
             for row in batch.to_pylist():
-                if since <= row["recorded_at"] < until and not row["quiet"]:
-                    seen.add(row)
-        yield pa.RecordBatch.from_pylist([{"notes": json.dumps(seen.to_json())}])
+                if begin <= row["recorded_at"] < end and not row["quiet"]:
+                    shapes.add(row)
+        yield pa.RecordBatch.from_pylist([{"notes": json.dumps(shapes.to_json())}])
 
-    return noted
+    return notes
 
 
 Write = Callable[

@@ -17,9 +17,8 @@ from spark_jobs.reports import (
     comparison_job,
     correlations_job,
     expectations_job,
-    period,
 )
-from spark_jobs.reports.period import Period
+from spark_jobs.reports.period import Period, open_period
 from spark_jobs.reports.request import Json, ReportRequest
 
 Kind: TypeAlias = Callable[[SparkSession, ReportRequest, Period, Meter], ReportFacts]
@@ -33,16 +32,16 @@ REPORTS: dict[str, Kind] = {
 
 
 def run(spark: SparkSession, request: ReportRequest, report: Report = silent) -> Json:
-    """Make a report, write it, and return what the file holds except the lists."""
+    """Make a report, write it, and return it without its lists."""
     meter = Meter(report)
     meter.enter("planning", 0.0)
-    with period.opened(request.database, request.vhost, request.since, request.until) as opened:
+    with open_period(request.database, request.vhost, request.since, request.until) as period:
         meter.enter("counting", 5.0)
-        made = REPORTS[request.report](spark, request, opened, meter)
+        result = REPORTS[request.report](spark, request, period, meter)
     # A report's class is that of its facts, with lists.
-    facts = json_as(type(made).__mro__[1], made)
+    facts = json_as(type(result).__mro__[1], result)
     meter.enter("finishing", 99.0)
-    write_file(request.output, json.dumps(json_of(made)).encode() + b"\n")
-    # Last, so what can be seen of a report is there.
+    write_file(request.output, json.dumps(json_of(result)).encode() + b"\n")
+    # Last: a report is listed by its facts.
     write_file(request.output.with_suffix(".facts"), json.dumps(facts).encode() + b"\n")
     return facts

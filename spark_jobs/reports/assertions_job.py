@@ -1,10 +1,9 @@
-"""Verdicts on assertions over a period, with what shows that they do not hold.
+"""The report ``assertions``: verdicts over a period, with the cases that violate them.
 
-What messages and links show is judged conversation by conversation (`model.assertions.judging`),
-of those that began in the period. What needs clocks is judged from the publishes and deliveries of
-the period alone: which messages of two types are concurrent, for each value of a key, and which
-deliveries have no message of a type in their past at all. Concurrent is said of events only where
-the record is complete and sound; elsewhere the answer is that it is not known.
+Assertions about messages and links are judged conversation by conversation
+(`model.assertions.judging`), for conversations that began in the period. Those that need clocks are
+judged from the period's publishes and deliveries alone: which messages of two types are concurrent,
+for each value of a key, and which deliveries have no message of a type in their past.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from spark_jobs.reports.assertions.by_clocks import by_clocks
 from spark_jobs.reports.assertions.by_links import by_links
 from spark_jobs.reports.period import Period
 from spark_jobs.reports.request import ReportRequest
-from spark_jobs.spark.failures import explained
+from spark_jobs.spark.failures import spark_errors
 
-# Of each assertion, this many of what does not hold, or is not known, are shown: the newest.
+# The newest cases of each assertion that do not hold, or are unknown.
 MOST_SHOWN = 100
 NOTHING_SEEN = "nothing was recorded in the period"
 NEVER_SEEN = "no message of this type was recorded"
@@ -42,7 +41,7 @@ PRUNED = "what the period began with is not stored any more"
 
 
 class AssertionTally(NamedTuple):
-    """The tally of an assertion: how often, and the newest of what does not hold or is unknown."""
+    """Counts of an assertion's verdicts, and its newest cases that do not hold or are unknown."""
 
     counts: Counter[str]
     cases: list[ShownCase]
@@ -56,19 +55,19 @@ def make(
     via = Via(request.asked["via"])
     tallies = [AssertionTally(Counter(), []) for _ in assertions]
     newest = period.history.newest_until(period.trace, MAX_ID)
-    through = newest[1] if newest else 0
+    newest_at = newest[1] if newest else 0
     gaps = period.history.gaps_in_time(period.trace, 0, MAX_ID)
     frames = [
-        *by_links(spark, request, period, via, assertions, through, gaps),
+        *by_links(spark, request, period, via, assertions, newest_at, gaps),
         *by_clocks(spark, request, period, via, assertions, gaps),
     ]
     for number, frame in enumerate(frames):
-        with explained():
+        with spark_errors():
             _add(tallies, frame)
         meter.enter("counting", 5.0 + 90.0 * (number + 1) / len(frames))
-    missing = missing_of(period, gaps)
+    reason = reason_incomplete(period, gaps)
     results = [
-        result_of(assertion, tally, missing)
+        result_of(assertion, tally, reason)
         for assertion, tally in zip(assertions, tallies, strict=True)
     ]
     verdicts = Counter(result.verdict.value for result in results)
@@ -88,8 +87,8 @@ def _counts(verdicts: Counter[str]) -> dict[str, int]:
     return {verdict.name: verdicts[verdict] for verdict in AssertionVerdict}
 
 
-def missing_of(period: Period, gaps: Sequence[Gap]) -> str | None:
-    """Explain why the period may have had more than is stored of it; None if it cannot."""
+def reason_incomplete(period: Period, gaps: Sequence[Gap]) -> str | None:
+    """The reason why the period may have had more events than are stored; None for none."""
     if period.ids is None:
         return NOTHING_SEEN
     if period.gaps or may_lack(gaps, period.since, period.until - 1):
@@ -100,24 +99,24 @@ def missing_of(period: Period, gaps: Sequence[Gap]) -> str | None:
     return None
 
 
-def result_of(assertion: Assertion, tally: AssertionTally, missing: str | None) -> AssertionResult:
-    """The result of an assertion; ``missing`` says why there may have been more."""
+def result_of(assertion: Assertion, tally: AssertionTally, reason: str | None) -> AssertionResult:
+    """The result of an assertion; ``reason`` is why there may have been more."""
     counts = _counts(tally.counts)
     verdict = _of_all(tally.counts)
-    why = None
-    if verdict is AssertionVerdict.holds:
+    if verdict is not AssertionVerdict.holds:
+        reason = None
+    elif reason is None and not any(counts.values()):
         is_about_each = isinstance(assertion.what, LeadsTo | Precedence | Acknowledged)
-        if missing is None and is_about_each and not any(counts.values()):
-            missing = NEVER_SEEN
-        if missing is not None:
-            verdict, why = AssertionVerdict.unknown, missing
+        reason = NEVER_SEEN if is_about_each else None
+    if reason is not None:
+        verdict = AssertionVerdict.unknown
     cases = sorted(
-        tally.cases, key=lambda one: (one.verdict is not AssertionVerdict.violated, -one.event)
+        tally.cases, key=lambda case: (case.verdict is not AssertionVerdict.violated, -case.event)
     )
     return AssertionResult(
         assertion=to_json(assertion),
         verdict=verdict,
-        why=why,
+        why=reason,
         **counts,
         items=cases[:MOST_SHOWN],
         truncated=counts["violated"] + counts["unknown"] > len(cases[:MOST_SHOWN]),
@@ -125,25 +124,24 @@ def result_of(assertion: Assertion, tally: AssertionTally, missing: str | None) 
 
 
 def _add(tallies: Sequence[AssertionTally], frame: DataFrame) -> None:
-    """Add what a frame of findings holds."""
-    found = frame.persist()
+    findings = frame.persist()
     try:
-        counted = found.groupBy("assertion", "verdict").agg(F.sum("count").alias("count"))
-        for row in counted.collect():
+        sums = findings.groupBy("assertion", "verdict").agg(F.sum("count").alias("count"))
+        for row in sums.collect():
             tallies[row["assertion"]].counts[row["verdict"]] += row["count"]
         # Of all assertions at once: each query more would go through all that was found.
         newest = Window.partitionBy("assertion").orderBy(
             F.col("verdict") != "violated", F.desc("event")
         )
-        shown = found.where(F.col("event").isNotNull())
-        numbered = shown.withColumn("place", F.row_number().over(newest))
-        for row in numbered.where(F.col("place") <= MOST_SHOWN).collect():
+        cases = findings.where(F.col("event").isNotNull())
+        numbered = cases.withColumn("rank", F.row_number().over(newest))
+        for row in numbered.where(F.col("rank") <= MOST_SHOWN).collect():
             tallies[row["assertion"]].cases.append(_case(row))
     finally:
-        found.unpersist()
+        findings.unpersist()
 
 
 def _case(row: Row) -> ShownCase:
-    found = {each.name: row[each.name] for each in fields(ShownCase)}
-    others = json.loads(row["others"])
-    return ShownCase(**found | {"verdict": AssertionVerdict(row["verdict"]), "others": others})
+    values = {column.name: row[column.name] for column in fields(ShownCase)}
+    events = json.loads(row["others"])
+    return ShownCase(**values | {"verdict": AssertionVerdict(row["verdict"]), "others": events})

@@ -1,8 +1,7 @@
-"""A process that looks for what ties a trace's messages together.
+"""The process of a look (`look`): reads an order from stdin, answers with one line on stdout, ends.
 
-It reads its order from the first line of stdin, answers with one line on stdout, and ends. It works
-beside capture: with the lowest priority, an eighth of the time, with bounds on its memory and its
-processor's time, and without Spark. It says nothing if it comes to a bound.
+It works beside capture: with the lowest priority, an eighth of the time, with bounds on memory and
+processor time, and without Spark. It does not answer if it reaches a bound.
 """
 
 from __future__ import annotations
@@ -25,25 +24,24 @@ WORKS_SECONDS, PAUSES_SECONDS = 0.025, 0.175
 def _within_bounds() -> None:
     with suppress(OSError):
         os.nice(19)
-        # A core that only does this counts as free: who wakes does not queue behind another.
+        # A core that only does this counts as free: other work does not queue behind it.
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    # Even so it takes caches and memory from those who have work to do: it rests in between.
+    # Even so it takes caches and memory from other work: it rests in between.
     signal.signal(signal.SIGPROF, lambda *_: time.sleep(PAUSES_SECONDS))
     signal.setitimer(signal.ITIMER_PROF, WORKS_SECONDS, WORKS_SECONDS)
-    for what, most in (
+    for kind, ceiling in (
         (resource.RLIMIT_DATA, MEMORY),
         (resource.RLIMIT_CPU, PROCESSOR_SECONDS),
         (resource.RLIMIT_CORE, 0),
     ):
-        hard = resource.getrlimit(what)[1]
-        bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (bound, bound))
+        hard = resource.getrlimit(kind)[1]
+        limit = ceiling if hard == resource.RLIM_INFINITY else min(ceiling, hard)
+        resource.setrlimit(kind, (limit, limit))
 
 
 def main() -> None:
-    """Look once."""
     _within_bounds()
-    # What takes more than a second to load is loaded within the bounds, too.
+    # Loaded within the bounds, too: it takes more than a second.
     from model.described import json_of
     from spark_jobs.errors import JobError
     from spark_jobs.reports.look import look
@@ -52,11 +50,11 @@ def main() -> None:
     order: dict[str, Any] = json.loads(sys.stdin.readline())
     database = DatabaseAddress.from_url(order["database_url"])
     try:
-        found = look(database, order["vhost"], order["events"])
+        report = look(database, order["vhost"], order["events"])
     except JobError as error:
         print(json.dumps({"say": "error", "reason": str(error)}))
         return
-    print(json.dumps({"say": "done", "result": json_of(found)}))
+    print(json.dumps({"say": "done", "result": json_of(report)}))
 
 
 if __name__ == "__main__":

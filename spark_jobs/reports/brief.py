@@ -1,7 +1,7 @@
-"""Briefs of conversations, each one line of JSON: of what variant, what led to what.
+"""Briefs of conversations, each one line of JSON: its variant, and what led to what.
 
-Spark makes a brief of each conversation once, and everything that is learnt is learnt from briefs.
-Nothing here does I/O.
+Spark makes a brief of each conversation once; expectations are learnt from briefs alone. Nothing
+here does I/O.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ Json: TypeAlias = dict[str, Any]
 Row: TypeAlias = Mapping[str, Any]
 
 MOST_FEATURES = 200
-"""So many features of a conversation are kept: those of its first messages."""
+"""Features kept of a conversation: those of its first messages."""
 LONGEST_FEATURE = 120
 MOST_KNOWN = 10_000
-"""Of so many variants a task knows that it has described them."""
-_BETWEEN = "\x1f"
+"""Variants that a task remembers to have described."""
+_SEPARATOR = "\x1f"
 _LEAST_SIZE = 256  # bytes; below that, bodies are all alike
 
 
 class Case(NamedTuple):
-    """A message, as one of its type: what it led to, and what was known to be before it.
+    """A message, as a case of its type: what it led to, and what was before it.
 
     Attributes:
-        at: when it was published (µs).
-        waited: until each of its copies was first handed over (µs); None if one was not.
-        effects: by type how many messages it led to directly, and the time to the first (µs).
-        before: types of messages of this conversation that happened before it.
+        published_at: when it was published (µs).
+        wait: until each of its copies was first handed over (µs); None if one was not.
+        effects: by type, the messages it led to directly, and the time to the first (µs).
+        predecessors: types of messages of this conversation that happened before it.
         marks: how it failed, in words, and ``waiting`` for a copy that was not handed over.
     """
 
     event: int
     type: str
-    at: int
-    waited: int | None
+    published_at: int
+    wait: int | None
     effects: dict[str, tuple[int, int]]
-    before: list[str]
+    predecessors: list[str]
     marks: list[str]
 
 
@@ -76,29 +76,31 @@ class Brief(NamedTuple):
 
 
 def text_of(brief: Brief) -> str:
-    """A brief as a line."""
     return json.dumps(brief, separators=(",", ":"))
 
 
 def brief_in(text: str) -> Brief:
-    """The brief of a line."""
     *facts, cases, features = json.loads(text)
     return Brief._make([*facts, [Case(*case) for case in cases], features])
 
 
-def brief_of(told: ConversationRows, described: set[str]) -> Brief:
-    """The brief of a conversation; ``described`` are variants whose shape was told before."""
-    conversation, rows = told.conversation, told.rows
+def brief_of(conversation_rows: ConversationRows, described: set[str]) -> Brief:
+    """The brief of a conversation; ``described`` are variants with a shape in earlier briefs."""
+    conversation, rows = conversation_rows.conversation, conversation_rows.rows
     variant = variant_of(conversation)
     is_new = variant.digest not in described
     if is_new and len(described) < MOST_KNOWN:
         described.add(variant.digest)
     of_event = messages_of_events(conversation)
-    before = _before(conversation, of_event)
+    types_before = _types_before(conversation, of_event)
     effects: defaultdict[int, dict[str, list[int]]] = defaultdict(dict)
     for message in conversation.messages:
-        named = (of_event.get(cause.event) for cause in message.led_by)
-        for cause in {each.it.id: each for each in named if each is not None}.values():
+        causes = (of_event.get(cause.event) for cause in message.led_by)
+        for cause in {
+            cause_message.it.id: cause_message
+            for cause_message in causes
+            if cause_message is not None
+        }.values():
             if cause is not message:
                 times = effects[cause.it.id].setdefault(message.it.message_type, [])
                 times.append(message.it.at - cause.it.at)
@@ -107,9 +109,9 @@ def brief_of(told: ConversationRows, described: set[str]) -> Brief:
             message.it.id,
             message.it.message_type,
             message.it.at,
-            _waited(message),
+            _waiting_time(message),
             {name: (len(times), min(times)) for name, times in effects[message.it.id].items()},
-            before[message.it.id],
+            types_before[message.it.id],
             [*failures_of(message), *(["waiting"] if waits(message) else [])],
         )
         for message in conversation.messages
@@ -124,51 +126,53 @@ def brief_of(told: ConversationRows, described: set[str]) -> Brief:
         variant.digest,
         json_of(variant.flow()) if is_new else None,
         not any(message.unseen for message in conversation.messages),
-        told.is_cut,
+        conversation_rows.is_cut,
         cases,
         features_of(conversation, rows),
     )
 
 
-def _waited(message: Message) -> int | None:
+def _waiting_time(message: Message) -> int | None:
     first = [copy.deliveries[0].it.at if copy.deliveries else None for copy in message.copies]
-    known = [at for at in first if at is not None]
-    if not known or len(known) < len(first):
+    times = [handed_at for handed_at in first if handed_at is not None]
+    if not times or len(times) < len(first):
         return None
-    return max(0, max(known) - message.it.at)
+    return max(0, max(times) - message.it.at)
 
 
-def _before(conversation: Conversation, of_event: Mapping[int, Message]) -> dict[int, list[str]]:
-    """Of each message the types that happened before it: by causes, and by who did what in turn.
+def _types_before(
+    conversation: Conversation, of_event: Mapping[int, Message]
+) -> dict[int, list[str]]:
+    """The types that happened before each message, by causes and by participants' order.
 
-    A set of types is a number with a bit for each, because there is one for every event.
+    Every event has a set of types, so a set is a number with a bit for each.
     """
     types: list[str] = []
     bits: dict[str, int] = {}
-    known: dict[int, int] = {}  # by event
-    done: dict[int, int] = {}  # by participant: up to its last event
-    found: dict[int, list[str]] = {}
+    pasts: dict[int, int] = {}  # by event
+    last_pasts: dict[int, int] = {}  # by participant: up to its last event
+    types_before: dict[int, list[str]] = {}
     by_id = {message.it.id: message for message in conversation.messages}
     for event, owner, participant in sorted(_events(conversation)):
-        past = done.get(participant, 0)
+        past = last_pasts.get(participant, 0)
         message = by_id.get(event)
         if message is None:  # a delivery of a message
-            past |= known.get(owner, 0)
+            past |= pasts.get(owner, 0)
         else:
             for cause in message.led_by:
-                past |= known.get(cause.event, 0)
-            found[event] = [name for name in types if past & bits[name]]
+                past |= pasts.get(cause.event, 0)
+            types_before[event] = [name for name in types if past & bits[name]]
             name = message.it.message_type
             if name not in bits:
                 bits[name] = 1 << len(types)
                 types.append(name)
             past |= bits[name]
-        known[event] = done[participant] = past
-    return found
+        pasts[event] = last_pasts[participant] = past
+    return types_before
 
 
 def _events(conversation: Conversation) -> Iterator[tuple[int, int, int]]:
-    """Each event, the message that it is of, and who acted."""
+    """Each event with its message and its participant."""
     for message in conversation.messages:
         yield message.it.id, message.it.id, message.it.participant
         for copy in message.copies:
@@ -178,55 +182,54 @@ def _events(conversation: Conversation) -> Iterator[tuple[int, int, int]]:
 
 
 def features_of(conversation: Conversation, rows: Mapping[int, Row]) -> list[str]:
-    """List what a conversation may share with others: who and where, headers, exchanges, sizes.
+    """What a conversation may share with others: participants, headers, exchanges, sizes.
 
     Each is a line of a kind, a type and a value, see `parts_of`.
     """
-    found: dict[str, None] = {}
+    features: dict[str, None] = {}
     for message in conversation.messages:
         row, name = rows.get(message.it.id), message.it.message_type
-        found[feature("message", name, "")] = None
+        features[feature("message", name, "")] = None
         if row is not None and message.it.type is EventType.published:
-            found[feature("exchange", "", message.it.exchange or "(default)")] = None
-            found[feature("size", name, size_of(row["payload_bytes"]))] = None
+            features[feature("exchange", "", message.it.exchange or "(default)")] = None
+            features[feature("size", name, size_of(row["payload_bytes"]))] = None
             for header, value in headers_of(row["properties"]).items():
                 if isinstance(value, (str, int, bool)):
-                    found[feature("header", name, f"{header}={value}")] = None
+                    features[feature("header", name, f"{header}={value}")] = None
     for row in rows.values():
-        found[feature("participant", "", row["participant_name"])] = None
-        found[feature("place", "", row["place"])] = None
-    short = (each for each in found if len(each) <= LONGEST_FEATURE)
-    return [each for each, _ in zip(short, range(MOST_FEATURES), strict=False)]
+        features[feature("participant", "", row["participant_name"])] = None
+        features[feature("place", "", row["place"])] = None
+    short = (line for line in features if len(line) <= LONGEST_FEATURE)
+    return [line for line, _ in zip(short, range(MOST_FEATURES), strict=False)]
 
 
 def feature(kind: FeatureKind, name: str, value: str) -> str:
-    """A feature of a kind; of a message of a type, or of none."""
-    return f"{kind}{_BETWEEN}{name}{_BETWEEN}{value}"
+    return f"{kind}{_SEPARATOR}{name}{_SEPARATOR}{value}"
 
 
 def parts_of(feature: str) -> tuple[FeatureKind, str | None, str]:
-    """A feature's kind, the type of the message that has it, if it is of one, and its value."""
-    kind, name, value = feature.split(_BETWEEN, 2)
+    """A feature's kind, the type of its message, if it is of one, and its value."""
+    kind, name, value = feature.split(_SEPARATOR, 2)
     return cast(FeatureKind, kind), name or None, value
 
 
 def size_of(count: int) -> str:
-    """In what range a body's size is, in bytes: each reaches to four times where it begins."""
+    """The range of a body's size in bytes: each range ends at four times its beginning."""
     if count < _LEAST_SIZE:
         return f"under {_LEAST_SIZE} bytes"
-    least = _LEAST_SIZE
-    while count >= 4 * least:
-        least *= 4
-    return f"{least:,} bytes or more" if least >= 4**10 else f"{least:,} to {4 * least - 1:,} bytes"
+    lower = _LEAST_SIZE
+    while count >= 4 * lower:
+        lower *= 4
+    return f"{lower:,} bytes or more" if lower >= 4**10 else f"{lower:,} to {4 * lower - 1:,} bytes"
 
 
 class Horizon:
-    """Up to when a record tells what a conversation led to: its end, or a gap's beginning."""
+    """The end of what was observed: the record's end, or the beginning of a gap."""
 
     def __init__(self, until: int, gaps: Sequence[Gap] = ()) -> None:
         self._until = until
         self._gaps = sorted(gaps, key=lambda gap: gap.after_event_id)
-        self._after = [gap.after_event_id for gap in self._gaps]
+        self._gap_starts = [gap.after_event_id for gap in self._gaps]
 
     def is_known(self, brief: Brief) -> bool:
         """Tell whether a conversation is whole, and spans no gap."""
@@ -234,7 +237,7 @@ class Horizon:
             gap.spanned_by(brief.root, brief.last) for gap in self._gaps
         )
 
-    def until(self, brief: Brief) -> int:
-        """Up to when a conversation that is known was observed (µs)."""
-        at = bisect_left(self._after, brief.last)
-        return min([self._until, *(gap.since for gap in self._gaps[at:])])
+    def end_for(self, brief: Brief) -> int:
+        """The time up to which a known conversation was observed (µs)."""
+        index = bisect_left(self._gap_starts, brief.last)
+        return min([self._until, *(gap.since for gap in self._gaps[index:])])

@@ -1,4 +1,4 @@
-"""The briefs of a period's conversations on Spark, and up to when each of them was observed."""
+"""The briefs of a period's conversations on Spark, with the horizon of the record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from model.words import Via
 from spark_jobs.reports.brief import Brief, Horizon, brief_in, brief_of, text_of
-from spark_jobs.reports.gathering import COLUMNS, each, end_of, gathered
+from spark_jobs.reports.gathering import COLUMNS, conversation_events, conversations, end_of
 from spark_jobs.reports.period import Period
 from spark_jobs.spark.database import DatabaseAddress
 
@@ -24,11 +24,11 @@ _ARROW = pa.schema([("line", pa.string())])
 _ROWS = 500
 # Where the frame is persisted. From there Spark would otherwise bring parts back into memory,
 # whole and whatever its size.
-KEPT = StorageLevel.DISK_ONLY
+STORAGE = StorageLevel.DISK_ONLY
 
 
 class Briefs(NamedTuple):
-    """Lines of `brief.text_of`, and up to when their conversations were observed."""
+    """Lines of `brief.text_of`, and the horizon up to which conversations were observed."""
 
     frame: DataFrame
     observed: Horizon
@@ -41,58 +41,58 @@ def briefs(
 
     None if there is nothing. Whoever reads the frame more than once has to persist it (`KEPT`).
     """
-    through = period.until + wait
-    frame = gathered(spark, database, period, via, through=through, columns=_OF_EVENTS)
+    end_at = period.until + wait
+    frame = conversation_events(spark, database, period, via, end_at=end_at, columns=_OF_EVENTS)
     if frame is None or period.ids is None:
         return None
-    end = max(period.ids[1], end_of(period, through))
+    end = max(period.ids[1], end_of(period, end_at))
     newest = period.history.newest_until(period.trace, end)
-    until = min(through, newest[1] if newest else through)
+    observed_until = min(end_at, newest[1] if newest else end_at)
     gaps = period.history.gaps_in_time(period.trace, period.ids[0], end)
-    lines = frame.mapInArrow(_briefed(via, period.since, period.until), _LINES)
-    return Briefs(lines, Horizon(until, gaps))
+    lines = frame.mapInArrow(_brief_lines(via, period.since, period.until), _LINES)
+    return Briefs(lines, Horizon(observed_until, gaps))
 
 
-def _briefed(via: Via, since: int, until: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _brief_lines(via: Via, begin: int, end: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def lines(batches: Batches) -> Iterator[pa.RecordBatch]:
         described: set[str] = set()
-        made = (
-            text_of(brief_of(one, described))
-            for one in each(batches, via)
-            if since <= one.conversation.began_at < until
+        lines = (
+            text_of(brief_of(rows, described))
+            for rows in conversations(batches, via)
+            if begin <= rows.conversation.began_at < end
         )
-        yield from _batched(made)
+        yield from _line_batches(lines)
 
     return lines
 
 
-def _batched(lines: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """Lines as rows of `_LINES`."""
-    some: list[str] = []
+def _line_batches(lines: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    chunk: list[str] = []
     for line in lines:
-        some.append(line)
-        if len(some) == _ROWS:
-            yield pa.RecordBatch.from_arrays([pa.array(some, pa.string())], schema=_ARROW)
-            some = []
-    if some:
-        yield pa.RecordBatch.from_arrays([pa.array(some, pa.string())], schema=_ARROW)
+        chunk.append(line)
+        if len(chunk) == _ROWS:
+            yield pa.RecordBatch.from_arrays([pa.array(chunk, pa.string())], schema=_ARROW)
+            chunk = []
+    if chunk:
+        yield pa.RecordBatch.from_arrays([pa.array(chunk, pa.string())], schema=_ARROW)
 
 
-def each_brief(batches: Batches) -> Iterator[Brief]:
-    """The briefs of a partition."""
+def briefs_in(batches: Batches) -> Iterator[Brief]:
     for batch in batches:
         for line in batch.column(0):
             yield brief_in(line.as_py())
 
 
-def collected(frame: DataFrame, found: Callable[[Iterator[Brief]], Iterable[str]]) -> Iterator[str]:
-    """The lines, of JSON, that a function makes of the briefs of each partition.
+def collect(
+    frame: DataFrame, summarize: Callable[[Iterator[Brief]], Iterable[str]]
+) -> Iterator[str]:
+    """The lines of JSON that a function makes of each partition's briefs.
 
-    Compressed on their way: Spark's driver keeps those of all partitions until the last is read.
+    They are compressed: Spark's driver keeps those of all partitions until the last is read.
     """
 
     def packed(batches: Batches) -> Iterator[pa.RecordBatch]:
-        if text := "\n".join(found(each_brief(batches))):
+        if text := "\n".join(summarize(briefs_in(batches))):
             lines = pa.array([zlib.compress(text.encode(), 1)], pa.binary())
             yield pa.RecordBatch.from_arrays([lines], ["lines"])
 

@@ -1,6 +1,6 @@
 """The report ``comparison``: what differs between two periods, or before and after a release.
 
-Both are learnt from as for ``expectations``, a twelfth of the period at a time; `comparing` says
+Both are tallied as for ``expectations``, each twelfth of a period by itself; `comparison` judges
 what has changed.
 """
 
@@ -30,10 +30,9 @@ from model.sketch import Sketch
 from model.variants import Flow
 from model.words import Via
 from spark_jobs.progress import Meter
-from spark_jobs.reports import period
 from spark_jobs.reports.brief import Brief
-from spark_jobs.reports.brief_job import KEPT, Briefs, briefs, collected
-from spark_jobs.reports.comparison import HitRate, share_state, time_state, total
+from spark_jobs.reports.brief_job import STORAGE, Briefs, briefs, collect
+from spark_jobs.reports.comparison import HitRate, merge, share_state, time_state, total
 from spark_jobs.reports.expectations import CaseCounts, Pair, Thresholds, Times, VariantJudge, learn
 from spark_jobs.reports.expectations_job import (
     EXAMPLES,
@@ -41,9 +40,9 @@ from spark_jobs.reports.expectations_job import (
     duration,
     state_of,
 )
-from spark_jobs.reports.period import Period
+from spark_jobs.reports.period import Period, open_period
 from spark_jobs.reports.request import Json, ReportRequest
-from spark_jobs.spark.failures import explained
+from spark_jobs.spark.failures import spark_errors
 
 SPANS = 12
 MOST_SHOWN = 500
@@ -51,10 +50,10 @@ _ORDER: Sequence[State] = ("appeared", "vanished", "changed", "same", "unclear")
 
 
 class Side(NamedTuple):
-    """One of the two periods: what is there, and its tallies, a span each."""
+    """One of the two periods, with its briefs and a tally for each span."""
 
     period: Period
-    got: Briefs | None
+    briefs: Briefs | None
     tallies: list[CaseCounts]
 
 
@@ -69,60 +68,61 @@ class VariantCounts:
     is_all: bool = True
 
     def add(self, pair: Pair, spans: Sequence[int], examples: Sequence[int]) -> None:
-        """Count so many of a variant."""
+        """Count conversations of a variant, by span."""
         if pair not in self.variants and len(self.variants) >= MOST_VARIANTS:
             self.is_all = False
             return
-        mine = self.variants.setdefault(pair, [0] * SPANS)
-        self.variants[pair] = [a + b for a, b in zip(mine, spans, strict=True)]
+        counts = self.variants.setdefault(pair, [0] * SPANS)
+        self.variants[pair] = [a + b for a, b in zip(counts, spans, strict=True)]
         self.examples[pair] = sorted([*self.examples.get(pair, []), *examples])[:EXAMPLES]
 
     def of_type(self, name: str) -> list[int]:
         """The number of conversations that began with a type, by span."""
-        some = [spans for (each, _), spans in self.variants.items() if each == name]
-        return [sum(each) for each in zip(*some, strict=True)] if some else [0] * SPANS
+        rows = [spans for (row_type, _), spans in self.variants.items() if row_type == name]
+        return [sum(column) for column in zip(*rows, strict=True)] if rows else [0] * SPANS
 
     @property
-    def judged(self) -> int:
-        """The number of conversations that were counted."""
+    def conversations(self) -> int:
         return sum(sum(spans) for spans in self.variants.values())
 
 
 def make(
-    spark: SparkSession, request: ReportRequest, opened: Period, meter: Meter
+    spark: SparkSession, request: ReportRequest, period: Period, meter: Meter
 ) -> ComparisonReport:
     """The differences between a period and the one before it.
 
     ``asked``: ``before_since`` and ``before_until`` (µs); ``via``, ``wait`` and ``cases`` as of
-    `expectations.make`.
+    `expectations_job.make`.
     """
-    asked = Thresholds(cases=request.asked["cases"])
-    before = (request.asked["before_since"], request.asked["before_until"])
+    thresholds = Thresholds(cases=request.asked["cases"])
+    span_before = (request.asked["before_since"], request.asked["before_until"])
     with (
-        explained(),
-        period.opened(request.database, request.vhost, *before) as earlier,
+        spark_errors(),
+        open_period(request.database, request.vhost, *span_before) as earlier,
     ):
         frames: list[DataFrame] = []
         try:
-            sides = [_side(spark, request, each, frames) for each in (earlier, opened)]
+            sides = [
+                _side(spark, request, side_period, frames) for side_period in (earlier, period)
+            ]
             meter.enter("counting", 60.0)
-            return _compared(request.facts(opened), sides, asked, meter)
+            return _compare(request.facts(period), sides, thresholds, meter)
         finally:
             for frame in frames:
                 frame.unpersist()
 
 
 def _side(
-    spark: SparkSession, request: ReportRequest, within: Period, frames: list[DataFrame]
+    spark: SparkSession, request: ReportRequest, side_period: Period, frames: list[DataFrame]
 ) -> Side:
     wait = round(request.asked["wait"] * 1_000_000)
-    got = briefs(spark, request.database, within, Via(request.asked["via"]), wait)
-    if got is None:
-        return Side(within, None, [CaseCounts() for _ in range(SPANS)])
-    frame = got.frame.persist(KEPT)
+    found_briefs = briefs(spark, request.database, side_period, Via(request.asked["via"]), wait)
+    if found_briefs is None:
+        return Side(side_period, None, [CaseCounts() for _ in range(SPANS)])
+    frame = found_briefs.frame.persist(STORAGE)
     frames.append(frame)
-    kept = Briefs(frame, got.observed)
-    return Side(within, kept, _tallies(kept, _bounds(within)))
+    kept_briefs = Briefs(frame, found_briefs.observed)
+    return Side(side_period, kept_briefs, _tallies(kept_briefs, _bounds(side_period)))
 
 
 class _Bounds(NamedTuple):
@@ -135,53 +135,53 @@ class _Bounds(NamedTuple):
         return (brief.began_at - self.since) * SPANS // (self.until - self.since)
 
 
-def _bounds(within: Period) -> _Bounds:
-    return _Bounds(within.since, within.until)
+def _bounds(side_period: Period) -> _Bounds:
+    return _Bounds(side_period.since, side_period.until)
 
 
-def _tallies(got: Briefs, bounds: _Bounds) -> list[CaseCounts]:
+def _tallies(side_briefs: Briefs, bounds: _Bounds) -> list[CaseCounts]:
     """The counts of the conversations that began in each span."""
-    observed = got.observed
+    observed = side_briefs.observed
 
-    def found(some: Iterator[Brief]) -> Iterable[str]:
+    def summarize(briefs: Iterator[Brief]) -> Iterable[str]:
         tallies = [CaseCounts() for _ in range(SPANS)]
-        for brief in some:
+        for brief in briefs:
             if observed.is_known(brief) and not brief.is_cut:
                 for case in brief.cases:
-                    tallies[bounds.span_of(brief)].add(case, observed.until(brief))
+                    tallies[bounds.span_of(brief)].add(case, observed.end_for(brief))
         yield json.dumps([tally.to_text() for tally in tallies])
 
     tallies = [CaseCounts() for _ in range(SPANS)]
-    for line in collected(got.frame, found):
+    for line in collect(side_briefs.frame, summarize):
         for tally, text in zip(tallies, json.loads(line), strict=True):
             tally.merge(CaseCounts.of_text(text))
     return tallies
 
 
-def _counts(got: Briefs | None, bounds: _Bounds, judge: VariantJudge) -> VariantCounts:
+def _counts(side_briefs: Briefs | None, bounds: _Bounds, judge: VariantJudge) -> VariantCounts:
     """The variants of the conversations that can be judged."""
     counts = VariantCounts()
-    if got is None:
+    if side_briefs is None:
         return counts
-    observed = got.observed
+    observed = side_briefs.observed
 
-    def found(some: Iterator[Brief]) -> Iterable[str]:
-        mine = VariantCounts()
-        for brief in some:
-            if brief.shape is not None and len(mine.shapes) < 2 * MOST_VARIANTS:
-                mine.shapes.setdefault(brief.variant, brief.shape)
+    def summarize(briefs: Iterator[Brief]) -> Iterable[str]:
+        part = VariantCounts()
+        for brief in briefs:
+            if brief.shape is not None and len(part.shapes) < 2 * MOST_VARIANTS:
+                part.shapes.setdefault(brief.variant, brief.shape)
             state = state_of(brief, observed, judge)
             if state is not None:
-                mine.left_out[state] += 1
+                part.left_out[state] += 1
                 continue
             spans = [0] * SPANS
             spans[bounds.span_of(brief)] = 1
-            mine.add((brief.type, brief.variant), spans, [brief.root])
-        yield json.dumps([mine.left_out, mine.is_all])
-        for pair, spans in mine.variants.items():
-            yield json.dumps([*pair, spans, mine.examples[pair], mine.shapes.get(pair[1])])
+            part.add((brief.type, brief.variant), spans, [brief.root])
+        yield json.dumps([part.left_out, part.is_all])
+        for pair, spans in part.variants.items():
+            yield json.dumps([*pair, spans, part.examples[pair], part.shapes.get(pair[1])])
 
-    for line in collected(got.frame, found):
+    for line in collect(side_briefs.frame, summarize):
         first, second, *rest = json.loads(line)
         if not rest:
             counts.left_out.update(first)
@@ -194,52 +194,56 @@ def _counts(got: Briefs | None, bounds: _Bounds, judge: VariantJudge) -> Variant
     return counts
 
 
-def _compared(
-    facts: Json, sides: Sequence[Side], asked: Thresholds, meter: Meter
+def _compare(
+    facts: Json, sides: Sequence[Side], thresholds: Thresholds, meter: Meter
 ) -> ComparisonReport:
     whole = CaseCounts()
     for side in sides:
         for tally in side.tallies:
             whole.merge(tally)
-    judge = VariantJudge(learn(whole, asked), asked)
-    counts = [_counts(side.got, _bounds(side.period), judge) for side in sides]
+    judge = VariantJudge(learn(whole, thresholds), thresholds)
+    counts = [_counts(side.briefs, _bounds(side.period), judge) for side in sides]
     meter.enter("counting", 95.0)
-    types = _types(sides, whole, asked)
-    effects = _effects(sides, whole, asked)
-    variants = _variants(counts, asked)
+    types = _types(sides, whole, thresholds)
+    effects = _effects(sides, whole, thresholds)
+    variants = _variants(counts, thresholds)
     ranks = [*map(_rank, types), *map(_rank, effects), *map(_rank, variants)]
-    before, after = (_side_of(side.period, each) for side, each in zip(sides, counts, strict=True))
+    side_before, side_after = (
+        _side_of(side.period, side_counts) for side, side_counts in zip(sides, counts, strict=True)
+    )
     return ComparisonReport(
         **facts,
         changes=sum(rank < _ORDER.index("same") for rank in ranks),
-        before=before,
-        after=after,
-        counted_all=whole.is_all and all(each.is_all for each in counts),
+        before=side_before,
+        after=side_after,
+        counted_all=whole.is_all and all(side_counts.is_all for side_counts in counts),
         types=types[:MOST_SHOWN],
         effects=effects[:MOST_SHOWN],
         variants=variants[:MOST_SHOWN],
     )
 
 
-def _side_of(within: Period, counts: VariantCounts) -> ComparedSide:
+def _side_of(side_period: Period, counts: VariantCounts) -> ComparedSide:
     return ComparedSide(
-        gaps=within.gaps,
-        soundness=within.sound,
-        conversations=counts.judged,
+        gaps=side_period.gaps,
+        soundness=side_period.sound,
+        conversations=counts.conversations,
         young=counts.left_out["young"],
         unknown=counts.left_out["unknown"],
         cut=counts.left_out["cut"],
     )
 
 
-def _rank(item: ComparedShare | ComparedEffect) -> int:
-    """Rank what appeared first, then what vanished and what changed: itself, or a part of it."""
-    parts = (item.share, item.p50, item.p99) if isinstance(item, ComparedEffect) else (item,)
-    return min(_ORDER.index(each.state) for each in parts)
+def _rank(change: ComparedShare | ComparedEffect) -> int:
+    """The position of a change, or of the first of its parts, in `_ORDER`."""
+    parts = (
+        (change.share, change.p50, change.p99) if isinstance(change, ComparedEffect) else (change,)
+    )
+    return min(_ORDER.index(part.state) for part in parts)
 
 
-def _types(sides: Sequence[Side], whole: CaseCounts, asked: Thresholds) -> list[ComparedType]:
-    """Of all messages, how many are of each type."""
+def _types(sides: Sequence[Side], whole: CaseCounts, thresholds: Thresholds) -> list[ComparedType]:
+    """The share of each type among all messages."""
     totals = [
         [sum(ages.count for ages in tally.messages.values()) for tally in side.tallies]
         for side in sides
@@ -254,40 +258,42 @@ def _types(sides: Sequence[Side], whole: CaseCounts, asked: Thresholds) -> list[
             for counts, side in zip(totals, sides, strict=True)
         ]
 
-    found = [ComparedType(type=name, **_share(parts(name), asked)) for name in whole.messages]
-    return sorted(found, key=lambda one: (_rank(one), one.type))
+    types = [ComparedType(type=name, **_share(parts(name), thresholds)) for name in whole.messages]
+    return sorted(types, key=lambda compared: (_rank(compared), compared.type))
 
 
-def _share(parts: Sequence[Sequence[HitRate]], asked: Thresholds) -> Json:
+def _share(parts: Sequence[Sequence[HitRate]], thresholds: Thresholds) -> Json:
     """The members of a `ComparedShare`."""
-    before, after = parts
+    earlier, recent = parts
     return {
-        "state": share_state(before, after, asked.cases),
-        "before": SideShare(*total(before)),
-        "after": SideShare(*total(after)),
+        "state": share_state(earlier, recent, thresholds.cases),
+        "before": SideShare(*total(earlier)),
+        "after": SideShare(*total(recent)),
     }
 
 
-def _effects(sides: Sequence[Side], whole: CaseCounts, asked: Thresholds) -> list[ComparedEffect]:
-    """The types that types lead to: in how many cases, and how soon."""
-    found = []
+def _effects(
+    sides: Sequence[Side], whole: CaseCounts, thresholds: Thresholds
+) -> list[ComparedEffect]:
+    """The effects of types: their shares, and their delays."""
+    effects = []
     for pair in whole.effects:
-        patience = Times.of(whole.effects[pair].delays).patience
-        parts = [[_led(tally, pair, patience) for tally in side.tallies] for side in sides]
+        patience = Times.from_sketch(whole.effects[pair].delays).patience
+        parts = [[_rate_of(tally, pair, patience) for tally in side.tallies] for side in sides]
         delays = [[_delays_of(tally, pair) for tally in side.tallies] for side in sides]
-        found.append(
+        effects.append(
             ComparedEffect(
                 type=pair[0],
                 effect=pair[1],
-                share=ComparedShare(**_share(parts, asked)),
-                p50=_quantile(delays, 0.5, asked),
-                p99=_quantile(delays, 0.99, asked),
+                share=ComparedShare(**_share(parts, thresholds)),
+                p50=_quantile(delays, 0.5, thresholds),
+                p99=_quantile(delays, 0.99, thresholds),
             )
         )
-    return sorted(found, key=lambda one: (_rank(one), one.type, one.effect))
+    return sorted(effects, key=lambda compared: (_rank(compared), compared.type, compared.effect))
 
 
-def _led(tally: CaseCounts, pair: Pair, patience: float) -> HitRate:
+def _rate_of(tally: CaseCounts, pair: Pair, patience: float) -> HitRate:
     ages, effect = tally.messages.get(pair[0]), tally.effects.get(pair)
     return HitRate(
         ages.above(patience) if ages else 0, effect.ages.above(patience) if effect else 0
@@ -300,41 +306,50 @@ def _delays_of(tally: CaseCounts, pair: Pair) -> Sketch:
 
 
 def _quantile(
-    delays: Sequence[Sequence[Sketch]], quantile: float, asked: Thresholds
+    delays: Sequence[Sequence[Sketch]], quantile: float, thresholds: Thresholds
 ) -> ComparedTime:
-    wholes = []
-    for spans in delays:
-        whole = Sketch()
-        for each in spans:
-            whole.merge(each)
-        wholes.append(whole.quantile(quantile))
-    before, after = (None if each is None else duration(each) for each in wholes)
-    state = time_state(delays[0], delays[1], quantile, asked.cases)
-    return ComparedTime(state, before, after)
+    wholes = [merge(spans).quantile(quantile) for spans in delays]
+    earlier, recent = (
+        None if microseconds is None else duration(microseconds) for microseconds in wholes
+    )
+    state = time_state(delays[0], delays[1], quantile, thresholds.cases)
+    return ComparedTime(state, earlier, recent)
 
 
-def _variants(counts: Sequence[VariantCounts], asked: Thresholds) -> list[ComparedVariant]:
-    """Of the conversations that began with a type, how many are of each variant."""
-    pairs = {pair for each in counts for pair in each.variants}
-    totals = {name: [each.of_type(name) for each in counts] for name in {name for name, _ in pairs}}
+def _variants(counts: Sequence[VariantCounts], thresholds: Thresholds) -> list[ComparedVariant]:
+    """The share of each variant among the conversations that began with its type."""
+    pairs = {pair for side_counts in counts for pair in side_counts.variants}
+    totals = {
+        name: [side_counts.of_type(name) for side_counts in counts]
+        for name in {name for name, _ in pairs}
+    }
 
     def parts(pair: Pair) -> list[list[HitRate]]:
         return [
-            [*map(HitRate, of_type, each.variants.get(pair, [0] * SPANS))]
-            for of_type, each in zip(totals[pair[0]], counts, strict=True)
+            [*map(HitRate, of_type, side_counts.variants.get(pair, [0] * SPANS))]
+            for of_type, side_counts in zip(totals[pair[0]], counts, strict=True)
         ]
 
-    shapes = {digest: shape for each in counts for digest, shape in each.shapes.items()}
-    found = [
+    shapes = {
+        digest: shape for side_counts in counts for digest, shape in side_counts.shapes.items()
+    }
+    variants = [
         ComparedVariant(
             variant=digest,
             type=name,
-            **_share(parts((name, digest)), asked),
-            examples=ComparedExamples(*(each.examples.get((name, digest), []) for each in counts)),
+            **_share(parts((name, digest)), thresholds),
+            examples=ComparedExamples(
+                *(side_counts.examples.get((name, digest), []) for side_counts in counts)
+            ),
             flow=Flow.of(shapes[digest]) if digest in shapes else None,
         )
         for name, digest in pairs
     ]
     return sorted(
-        found, key=lambda one: (_rank(one), -one.before.count - one.after.count, one.variant)
+        variants,
+        key=lambda compared: (
+            _rank(compared),
+            -compared.before.count - compared.after.count,
+            compared.variant,
+        ),
     )

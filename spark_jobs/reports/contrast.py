@@ -1,4 +1,4 @@
-"""Contrasts: what some conversations have in common that others have not, and whether by accident.
+"""Contrasts: what some conversations have in common and others have not, beyond accident.
 
 Nothing here does I/O.
 """
@@ -13,61 +13,61 @@ from typing import Any
 from model.reports.learning import InCommon
 from spark_jobs.reports.brief import parts_of
 
-LEAST = 5
-"""Of fewer conversations nothing is said."""
+LEAST_CASES = 5
+"""Fewer conversations are not compared."""
 MOST_SHOWN = 5
 _LEAST_DIFFERENCE = 0.5
 _CHANCE = 0.01
 
 
 def contrasts(
-    some: Mapping[str, int], of: int, others: Mapping[str, int], of_others: int
+    counts: Mapping[str, int], cases: int, other_counts: Mapping[str, int], other_cases: int
 ) -> list[InCommon]:
-    """The features that most of some have, and fewer of the others; the clearest first.
+    """The features that most of some conversations have, and fewer others; the clearest first.
 
     Counts are by feature, see `brief.parts_of`. A difference of shares of at least half counts from
     `LEAST` conversations on if chance alone would give it in less than one report of a hundred,
     however many features are tried (Fisher's exact test, one-sided, by Bonferroni).
     """
-    if of < LEAST or not of_others:
+    if cases < LEAST_CASES or not other_cases:
         return []
-    found, tried = [], sum(having >= LEAST for having in some.values())
-    for feature, having in some.items():
-        theirs = others.get(feature, 0)
-        score = having / of - theirs / of_others
-        if having < LEAST or score < _LEAST_DIFFERENCE:
+    common, trials = [], sum(hits >= LEAST_CASES for hits in counts.values())
+    for feature, hits in counts.items():
+        other_hits = other_counts.get(feature, 0)
+        score = hits / cases - other_hits / other_cases
+        if hits < LEAST_CASES or score < _LEAST_DIFFERENCE:
             continue
-        chance = tried * tail(having, of, having + theirs, of + of_others)
+        chance = trials * tail(hits, cases, hits + other_hits, cases + other_cases)
         if chance < _CHANCE:
             kind, name, value = parts_of(feature)
-            found.append(
+            common.append(
                 InCommon(
                     kind=kind,
                     type=name,
                     value=value,
-                    having=having,
-                    of=of,
-                    others_having=theirs,
-                    of_others=of_others,
+                    having=hits,
+                    of=cases,
+                    others_having=other_hits,
+                    of_others=other_cases,
                     score=round(score, 4),
                     chance=chance,
                 )
             )
     # Where only some have a message at all, its headers and size say nothing more.
-    telling = {one.type for one in found if one.kind == "message"}
-    found = [one for one in found if one.kind == "message" or one.type not in telling]
-    found.sort(key=lambda one: (-one.score, one.kind, one.value))
-    return found[:MOST_SHOWN]
+    types = {entry.type for entry in common if entry.kind == "message"}
+    common = [entry for entry in common if entry.kind == "message" or entry.type not in types]
+    common.sort(key=lambda entry: (-entry.score, entry.kind, entry.value))
+    return common[:MOST_SHOWN]
 
 
-def tail(drawn_having: int, drawn: int, having: int, total: int) -> float:
-    """The likelihood that so many of those drawn at random have what ``having`` of all have."""
-    most = min(drawn, having)
+def tail(sample_hits: int, sample: int, hits: int, total: int) -> float:
+    """The likelihood that ``sample_hits`` or more of a random sample are among ``hits`` of all."""
+    limit = min(sample, hits)
     logs = [
-        _choose(having, k) + _choose(total - having, drawn - k) - _choose(total, drawn)
-        for k in range(max(drawn_having, drawn - (total - having)), most + 1)
+        _choose(hits, k) + _choose(total - hits, sample - k) - _choose(total, sample)
+        for k in range(max(sample_hits, sample - (total - hits)), limit + 1)
     ]
-    return min(1.0, math.fsum(math.exp(each) for each in logs))
+    return min(1.0, math.fsum(math.exp(log) for log in logs))
 
 
 def _choose(n: int, k: int) -> float:
@@ -76,5 +76,7 @@ def _choose(n: int, k: int) -> float:
 
 
 def candidates(groups: Mapping[Any, Counter[str]]) -> set[str]:
-    """Features that enough conversations of a group have: what need be counted of the others."""
-    return {feature for counts in groups.values() for feature, n in counts.items() if n >= LEAST}
+    """Features that enough conversations of a group have to be worth counting in the others."""
+    return {
+        feature for counts in groups.values() for feature, n in counts.items() if n >= LEAST_CASES
+    }

@@ -1,17 +1,16 @@
-"""Keys among pairs of places: judged by their figures, held against each other, made rules.
+"""Keys among pairs of paths: judged by their figures, compared with each other, made rules.
 
-That many publishes have a value which their participant was handed before says little: so do
-tenants, states and the time of day. A key means one message, or the few of one conversation; it
+Many publishes repeat a value that their participant was handed, which alone says little: tenants,
+states and the time of day repeat, too. A key means one message, or the few of one conversation; it
 does not fit as well further back; its values begin once; and it agrees with links that messages
-carry, and with pairs that are better. What is left is covered with few rules. Nothing here does
-I/O.
+carry, and with better pairs. A few rules then cover the pairs that pass. Nothing here does I/O.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,8 +19,8 @@ import numpy as np
 from model.in_hand import AloneInHand
 from model.reports.correlations import RuleKind
 from spark_jobs.reports.flattening import PROPERTY
-from spark_jobs.reports.matching import Hits, PlacePairs
-from spark_jobs.reports.survey import KeyRefusal, Place
+from spark_jobs.reports.matching import Hits, PairFigures
+from spark_jobs.reports.survey import KeyPath, KeyRefusal
 
 Json: TypeAlias = dict[str, Any]
 
@@ -30,41 +29,41 @@ LEAST_HITS = 10
 LEAST_VALUES = 5
 # The share of hits that may be there further back as well.
 MOST_CHANCE = 0.1
-# Of which share of hits it has to be known whether they are by chance.
+# The share of hits for which it must be known whether they are by chance.
 LEAST_MEASURED = 0.25
-# Messages that a hit may mean, on average: of a conversation a few.
+# Messages that a hit may mean, on average: a conversation has a few.
 MOST_MEANT = 4.0
 # How often a value is made up anew, on average.
-MOST_BEGUN = 1.5
-# The same of values so short that they may be equal by accident: numbers that several count up.
-MOST_BEGUN_SHORT = 1.1
-# The share that must agree with links, or with better pairs, and from how many on it counts.
+MOST_ORIGINS = 1.5
+# The same for short values, equal by accident: numbers that several programs count up.
+MOST_ORIGINS_SHORT = 1.1
+# The share that must agree with links or with better pairs, and the least number compared.
 LEAST_AGREEMENT = 0.9
 LEAST_COMPARED = 10
-# What the evidence of numbers that count up has to be.
+# The same for numbers that count up.
 COUNTER_AGREEMENT = 0.99
 # A rule has to add this share of what another could still explain.
 LEAST_ADDED = 0.02
-# Which share of hits must be replies.
+# The share of a reply's hits that must be replies.
 LEAST_REPLIES = 0.9
 # A value that comes back in this share of messages is handed on: it names no single message.
 HANDED_ON = 0.5
-# Pairs are as good as each other where they share this.
+# Pairs that share this part of their publishes are as good as each other.
 AS_GOOD = 0.95
 MOST_PROPOSALS = 20
 
 
-class PlacePair(NamedTuple):
-    """A pair of places, with its figures."""
+class PathPair(NamedTuple):
+    """A pair of paths, with its figures."""
 
-    parent: Place
-    child: Place
+    parent: KeyPath
+    child: KeyPath
     hits: int
     unique: int
     candidates: int
     measured: int
     chance: int
-    begun: int
+    origins: int
     values: int
     replies: int
 
@@ -75,16 +74,16 @@ class PlacePair(NamedTuple):
 
     @property
     def by_chance(self) -> float | None:
-        """The share of hits that have one further back, too; None if too little lies there.
+        """The share of measured hits that have one further back, too; None if too few are.
 
-        In a short period it does for the last hits alone, which say nothing of the others.
+        In a short period only the last hits are, which say nothing about the others.
         """
         is_enough = self.measured >= max(LEAST_COMPARED, LEAST_MEASURED * self.hits)
         return self.chance / self.measured if is_enough else None
 
     @property
     def worth(self) -> tuple[bool, float, bool, int, str, str]:
-        """The order of worth: what is better sorts later."""
+        """A sort key: better pairs are greater."""
         is_long = self.parent.is_long and self.child.is_long
         good = self.hits / self.ambiguity * (1 - (self.by_chance or 0.0))
         texts = (self.parent.text, self.child.text)
@@ -93,27 +92,25 @@ class PlacePair(NamedTuple):
 
 @dataclass
 class Proposal:
-    """Pairs that make a rule, or several that mean the same: the best first."""
+    """Pairs that make a rule, or several that mean the same; the best first."""
 
     kind: RuleKind
-    pairs: list[PlacePair]
+    pairs: list[PathPair]
     agreement: float | None
     linked: int
-    added: int
-    also: list[PlacePair] = field(default_factory=list)
+    gain: int
+    equivalents: list[PathPair] = field(default_factory=list)
 
     @property
-    def best(self) -> PlacePair:
-        """The pair whose figures are shown."""
+    def best(self) -> PathPair:
         return self.pairs[0]
 
     @property
     def hits(self) -> int:
-        """Publishes that it explains, at least."""
+        """The least number of publishes that it explains."""
         return max(pair.hits for pair in self.pairs)
 
     def rules(self) -> list[Json]:
-        """The rules, as they are set."""
         best = self.best
         name = "found-" + _slug(best.child.text)
         if self.kind == "conversation":
@@ -135,15 +132,15 @@ class Proposal:
 
 
 class PairRefusal(NamedTuple):
-    """A pair of places that many publishes share, and that is no key."""
+    """A pair of paths that many publishes share, and that is no key."""
 
-    pair: PlacePair
+    pair: PathPair
     refusal: KeyRefusal
-    share: float | None = None  # of what agrees, where that is why
+    share: float | None = None  # that agrees, where the refusal is about agreement
 
 
 class Proposals(NamedTuple):
-    """The proposals, the best first, and what is not proposed."""
+    """The proposals, the best first, and the pairs refused."""
 
     proposals: list[Proposal]
     refused: list[PairRefusal]
@@ -155,26 +152,26 @@ def _slug(text: str) -> str:
     return name[:50].rstrip("-")
 
 
-def pairs_of(places: Sequence[Place], figures: PlacePairs) -> list[PlacePair]:
+def pairs_of(paths: Sequence[KeyPath], figures: PairFigures) -> list[PathPair]:
     """The pairs with enough evidence, from their figures in all parts."""
     keys = np.stack([figures.parent, figures.child])
-    both, which = np.unique(keys, axis=1, return_inverse=True)
-    sums = np.zeros((len(figures) - 2, both.shape[1]), dtype=np.int64)
+    pairs, inverse = np.unique(keys, axis=1, return_inverse=True)
+    sums = np.zeros((len(figures) - 2, pairs.shape[1]), dtype=np.int64)
     for number, column in enumerate(figures[2:]):
-        np.add.at(sums[number], which.ravel(), column)
-    rows = np.concatenate([both, sums]).T.tolist()
-    made = (PlacePair(places[parent], places[child], *rest) for parent, child, *rest in rows)
-    return [pair for pair in made if pair.hits >= LEAST_HITS]
+        np.add.at(sums[number], inverse.ravel(), column)
+    rows = np.concatenate([pairs, sums]).T.tolist()
+    path_pairs = (PathPair(paths[parent], paths[child], *rest) for parent, child, *rest in rows)
+    return [pair for pair in path_pairs if pair.hits >= LEAST_HITS]
 
 
-def meant_by(places: Sequence[Place], hits: Hits) -> dict[tuple[str, str], dict[int, set[int]]]:
-    """Of each pair, by its texts, the messages that publishes may mean."""
-    found: dict[tuple[str, str], dict[int, set[int]]] = {}
+def targets_of(paths: Sequence[KeyPath], hits: Hits) -> dict[tuple[str, str], dict[int, set[int]]]:
+    """The messages that publishes may mean, by pair (of texts) and publish."""
+    targets: dict[tuple[str, str], dict[int, set[int]]] = {}
     columns = (hits.parent, hits.child, hits.event, hits.message)
     for parent, child, event, message in zip(*(c.tolist() for c in columns), strict=True):
-        pair = (places[parent].text, places[child].text)
-        found.setdefault(pair, {}).setdefault(event, set()).add(message)
-    return found
+        pair = (paths[parent].text, paths[child].text)
+        targets.setdefault(pair, {}).setdefault(event, set()).add(message)
+    return targets
 
 
 class PairJudge:
@@ -182,153 +179,156 @@ class PairJudge:
 
     def __init__(
         self,
-        pairs: Sequence[PlacePair],
-        meant: Mapping[tuple[str, str], Mapping[int, set[int]]],
+        pairs: Sequence[PathPair],
+        targets: Mapping[tuple[str, str], Mapping[int, set[int]]],
         linked: Mapping[int, set[int]],
     ) -> None:
-        """Take pairs, the messages that some publishes may mean, and those that they link to."""
         self._pairs = sorted(pairs, key=lambda pair: pair.worth, reverse=True)
-        self._meant = meant
+        self._targets = targets
         self._linked = linked
         self._refused: list[PairRefusal] = []
 
-    def judged(self) -> Proposals:
-        """The proposals, and what is refused."""
-        kept: list[PlacePair] = []
+    def judge(self) -> Proposals:
+        accepted: list[PathPair] = []
         for pair in self._pairs:
-            refused = self._look(pair, kept)
+            refused = self._look(pair, accepted)
             if refused is None:
-                kept.append(pair)
+                accepted.append(pair)
             else:
                 self._refused.append(refused)
-        kinds = {True: [], False: []}  # type: dict[bool, list[PlacePair]]
-        for pair in kept:
+        kinds = {True: [], False: []}  # type: dict[bool, list[PathPair]]
+        for pair in accepted:
             kinds[self._kind(pair) == "conversation"].append(pair)
-        proposals = [*self._covered(kinds[False]), *self._covered(kinds[True])]
-        proposals.sort(key=lambda each: -each.hits * (1 if each.best.worth[0] else 0.5))
-        worst = sorted(self._refused, key=lambda each: -each.pair.hits)
+        proposals = [*self._cover(kinds[False]), *self._cover(kinds[True])]
+        proposals.sort(key=lambda proposal: -proposal.hits * (1 if proposal.best.worth[0] else 0.5))
+        worst = sorted(self._refused, key=lambda refusal: -refusal.pair.hits)
         return Proposals(proposals[:MOST_PROPOSALS], worst)
 
-    def _of(self, pair: PlacePair) -> Mapping[int, set[int]]:
-        return self._meant.get((pair.parent.text, pair.child.text), {})
+    def _targets_of(self, pair: PathPair) -> Mapping[int, set[int]]:
+        return self._targets.get((pair.parent.text, pair.child.text), {})
 
-    def _look(self, pair: PlacePair, better: Sequence[PlacePair]) -> PairRefusal | None:
+    def _look(self, pair: PathPair, better: Sequence[PathPair]) -> PairRefusal | None:
         refusal = _by_itself(pair)
         if refusal is not None:
             return PairRefusal(pair, refusal)
-        of_links = agreement(self._of(pair), self._linked)[0]
+        of_links = agreement(self._targets_of(pair), self._linked)[0]
         if of_links is not None and of_links < LEAST_AGREEMENT:
             return PairRefusal(pair, KeyRefusal.unlinked, of_links)
         shares = [of_links]
-        for other in better:
-            share, _ = agreement(self._of(pair), self._of(other))
+        for rival in better:
+            share, _ = agreement(self._targets_of(pair), self._targets_of(rival))
             if share is not None and share < LEAST_AGREEMENT:
                 return PairRefusal(pair, KeyRefusal.disagrees, share)
-            if not other.child.is_counted:
+            if not rival.child.is_counted:
                 shares.append(share)
-        known = [share for share in shares if share is not None]
-        if pair.child.is_counted and (not known or min(known) < COUNTER_AGREEMENT):
-            return PairRefusal(pair, KeyRefusal.counter, min(known, default=None))
+        agreements = [share for share in shares if share is not None]
+        if pair.child.is_counted and (not agreements or min(agreements) < COUNTER_AGREEMENT):
+            return PairRefusal(pair, KeyRefusal.counter, min(agreements, default=None))
         return None
 
-    def _kind(self, pair: PlacePair) -> RuleKind:
-        """Reply or parent where one message is meant, and conversation where a value goes on."""
+    def _kind(self, pair: PathPair) -> RuleKind:
+        """Reply or parent where a value means one message, conversation where it goes on."""
         if pair.replies >= LEAST_REPLIES * pair.hits:
             return "reply"
         parent, child = pair.parent.text, pair.child.text
         if parent == child:
             return "conversation"
-        mine, both = self._of(pair), self._meant.get((parent, parent), {})
-        # Whoever names a message has an id of its own where that has its.
-        of_its_own = len(_same(mine, both)) < HANDED_ON * len(mine)
-        # What a child says its children do not say again; a message that is published again does.
-        again = self._meant.get((child, child), {})
-        goes_on = len(again) - len(_same(again, both)) >= HANDED_ON * len(mine)
+        targets, parent_targets = self._targets_of(pair), self._targets.get((parent, parent), {})
+        # A message that names another has its own id at the path where the other has its id.
+        of_its_own = len(_equal_events(targets, parent_targets)) < HANDED_ON * len(targets)
+        # Children of a child do not repeat its value; a message that is published again does.
+        child_targets = self._targets.get((child, child), {})
+        goes_on = len(child_targets) - len(
+            _equal_events(child_targets, parent_targets)
+        ) >= HANDED_ON * len(targets)
         # And it is not the other way round just as well.
-        is_mutual = len(self._meant.get((child, parent), {})) >= HANDED_ON * len(mine)
+        is_mutual = len(self._targets.get((child, parent), {})) >= HANDED_ON * len(targets)
         return "parent" if of_its_own and not goes_on and not is_mutual else "conversation"
 
-    def _covered(self, pairs: Sequence[PlacePair]) -> Iterator[Proposal]:
-        """Few rules that explain what all of these do: each adds something."""
-        covered: dict[int, set[int]] = {}
-        taken: list[Proposal] = []
+    def _cover(self, pairs: Sequence[PathPair]) -> list[Proposal]:
+        """A few rules that explain as much as all pairs do: each adds something."""
+        explained: set[int] = set()
+        proposals: list[Proposal] = []
         for pair in pairs:
-            mine = self._of(pair)
-            new = mine.keys() - covered.keys()
-            if len(new) >= max(1.0, LEAST_ADDED * len(mine)) and self._adds(pair, taken, len(new)):
-                for event in new:
-                    covered[event] = set(mine[event])
+            publishes = self._targets_of(pair).keys()
+            new = publishes - explained
+            is_worth_it = len(new) >= max(1.0, LEAST_ADDED * len(publishes))
+            if is_worth_it and self._adds(pair, proposals, len(new)):
+                explained |= new
             else:
-                _note_equal(pair, mine, taken, self._of)
-        yield from taken
+                self._note_equal(pair, proposals)
+        return proposals
 
-    def _adds(self, pair: PlacePair, taken: list[Proposal], new: int) -> bool:
-        """Take a pair: as a proposal, or with one whose conversations it goes on with."""
+    def _note_equal(self, pair: PathPair, proposals: Sequence[Proposal]) -> None:
+        """Add a pair to the proposal that explains the same publishes."""
+        publishes = self._targets_of(pair).keys()
+        for proposal in proposals:
+            explained = self._targets_of(proposal.best).keys()
+            common = len(explained & publishes)
+            if common >= AS_GOOD * max(len(explained), len(publishes)):
+                proposal.equivalents.append(pair)
+                return
+
+    def _adds(self, pair: PathPair, proposals: list[Proposal], new: int) -> bool:
+        """Add a pair: as a proposal, or to one whose conversations it continues."""
         kind = self._kind(pair)
         if kind == "conversation":
-            for proposal in taken:
-                texts = {p.text for each in proposal.pairs for p in (each.parent, each.child)}
+            for proposal in proposals:
+                texts = {p.text for member in proposal.pairs for p in (member.parent, member.child)}
                 if {pair.parent.text, pair.child.text} & texts:
                     proposal.pairs.append(pair)
-                    proposal.added += new
+                    proposal.gain += new
                     return True
             if pair.parent.text != pair.child.text and pair.hits < LEAST_HITS:
                 return False
-        share, linked = agreement(self._of(pair), self._linked)
-        taken.append(Proposal(kind, [pair], share, linked, new))
+        share, linked = agreement(self._targets_of(pair), self._linked)
+        proposals.append(Proposal(kind, [pair], share, linked, new))
         return True
 
 
 def agreement(
-    meant: Mapping[int, set[int]], other: Mapping[int, set[int]]
+    targets: Mapping[int, set[int]], reference: Mapping[int, set[int]]
 ) -> tuple[float | None, int]:
-    """In which share of the publishes of both they mean the same; None if these are too few."""
-    small, large = (meant, other) if len(meant) < len(other) else (other, meant)
-    both = [event for event in small if event in large]
-    if len(both) < LEAST_COMPARED:
-        return None, len(both)
-    return sum(not small[event].isdisjoint(large[event]) for event in both) / len(both), len(both)
+    """The share of common publishes that mean the same, and their number; None for too few."""
+    small, large = (targets, reference) if len(targets) < len(reference) else (reference, targets)
+    common = [event for event in small if event in large]
+    if len(common) < LEAST_COMPARED:
+        return None, len(common)
+    return sum(not small[event].isdisjoint(large[event]) for event in common) / len(common), len(
+        common
+    )
 
 
-def _same(meant: Mapping[int, set[int]], other: Mapping[int, set[int]]) -> list[int]:
-    """Publishes by which both mean the same."""
-    return [event for event, those in meant.items() if not those.isdisjoint(other.get(event, ()))]
+def _equal_events(targets: Mapping[int, set[int]], reference: Mapping[int, set[int]]) -> list[int]:
+    return [
+        event
+        for event, messages in targets.items()
+        if not messages.isdisjoint(reference.get(event, ()))
+    ]
 
 
-def _by_itself(pair: PlacePair) -> KeyRefusal | None:
-    """The reason against a pair, whatever others say."""
+def _by_itself(pair: PathPair) -> KeyRefusal | None:
+    """The reason against a pair by its own figures."""
     if pair.values < LEAST_VALUES:
         return KeyRefusal.repeats
     if (pair.by_chance or 0.0) >= MOST_CHANCE:
         return KeyRefusal.chance
     if pair.ambiguity > MOST_MEANT:
         return KeyRefusal.ambiguous
-    most_begun = MOST_BEGUN if pair.worth[0] else MOST_BEGUN_SHORT
-    if pair.begun > most_begun * pair.hits:
+    most_origins = MOST_ORIGINS if pair.worth[0] else MOST_ORIGINS_SHORT
+    if pair.origins > most_origins * pair.hits:
         return KeyRefusal.many_origins
     return None
 
 
-def _note_equal(
-    pair: PlacePair, mine: Mapping[int, set[int]], taken: Sequence[Proposal], of: Any
-) -> None:
-    """Say of the proposal that explains the same that this pair would have done as well."""
-    for proposal in taken:
-        its = of(proposal.best)
-        both = its.keys() & mine.keys()
-        if len(both) >= AS_GOOD * max(len(its), len(mine)):
-            proposal.also.append(pair)
-            return
-
-
 LEAST_LINKED = 20
-"""Publishes of which it must be known what led to them, to say how often it was in hand."""
+"""Publishes with a known cause that are needed to say how often it was in hand."""
 
 
 class HandFigures(NamedTuple):
-    """A participant's publishes of which one message was in hand.
+    """A participant's publishes while one message was in hand.
 
-    Of ``linked`` it is known what led to them, and for a share, the ``agreement``, it was that.
+    ``linked`` of them have a known cause, which for a share (``agreement``) was that message.
     """
 
     participant: int
@@ -338,21 +338,23 @@ class HandFigures(NamedTuple):
     examples: list[tuple[int, int]]  # publishes and deliveries
 
 
-def in_hand(found: Iterable[AloneInHand], told: Mapping[int, int], most: int) -> list[HandFigures]:
-    """Participants of which enough is known, with up to ``most`` examples.
+def in_hand(
+    rows: Iterable[AloneInHand], causes: Mapping[int, int], limit: int
+) -> list[HandFigures]:
+    """Participants of which enough is known, with up to ``limit`` examples.
 
-    ``told`` says of publishes the one message that led to them, by links or keys.
+    ``causes`` has the one message that led to a publish, by links or keys.
     """
-    of: defaultdict[int, list[AloneInHand]] = defaultdict(list)
-    for each in found:
-        of[each.participant].append(each)
+    by_participant: defaultdict[int, list[AloneInHand]] = defaultdict(list)
+    for row in rows:
+        by_participant[row.participant].append(row)
     figures = []
-    for participant, those in sorted(of.items()):
-        right = [each.message == told[each.publish] for each in those if each.publish in told]
-        if len(right) >= LEAST_LINKED:
-            rest = [each for each in those if each.publish not in told] or those
-            chosen = rest[:: max(1, len(rest) // most)][:most]
-            examples = [(each.publish, each.delivery) for each in chosen]
-            share = sum(right) / len(right)
-            figures.append(HandFigures(participant, len(those), len(right), share, examples))
+    for participant, publishes in sorted(by_participant.items()):
+        matches = [row.message == causes[row.publish] for row in publishes if row.publish in causes]
+        if len(matches) >= LEAST_LINKED:
+            rest = [row for row in publishes if row.publish not in causes] or publishes
+            sample = rest[:: max(1, len(rest) // limit)][:limit]
+            examples = [(row.publish, row.delivery) for row in sample]
+            share = sum(matches) / len(matches)
+            figures.append(HandFigures(participant, len(publishes), len(matches), share, examples))
     return figures

@@ -1,10 +1,10 @@
-"""Reports on correlations: which field of deliveries equals which field of later publishes.
+"""The report ``correlations``: which field of deliveries equals which field of later publishes.
 
-A survey of a part of the events finds the places that may hold keys at all. Then each task turns
-its events into rows, one for a value at a place; those of equal values are brought together,
-values that repeat being left out before; `matching` compares them and `correlating` judges the
-figures. Where there are very many events, some stretches of them are looked at. Spark does it in
-one shuffle; of few events one process does it at once (`spark_jobs.reports.look`).
+A survey of a part of the events finds the paths that may hold keys at all. Each task turns its
+events into rows, one per value at a path, without values that repeat; rows of equal values are
+brought together, compared (`matching`) and judged (`correlations`). Of very many events, some
+stretches are sampled. Spark needs one shuffle; few events are compared in one process
+(`spark_jobs.reports.look`).
 """
 
 from __future__ import annotations
@@ -41,39 +41,39 @@ from spark_jobs.chains.source import map_slices, read
 from spark_jobs.progress import Meter
 from spark_jobs.reports.correlations import (
     PairJudge,
-    PlacePair,
+    PathPair,
     Proposal,
     Proposals,
     in_hand,
-    meant_by,
     pairs_of,
+    targets_of,
 )
 from spark_jobs.reports.flattening import NOT_WHOLE, Field, fields_of
 from spark_jobs.reports.matching import (
     Flags,
     Hits,
     Members,
-    PlacePairs,
+    PairFigures,
     Programs,
     Rows,
     ValueMatches,
-    found_in,
+    match_values,
     members_of,
 )
-from spark_jobs.reports.one_program import Program, joined, merged, programs_of
+from spark_jobs.reports.one_program import Program, aliases, merge, programs_of
 from spark_jobs.reports.period import Period
 from spark_jobs.reports.request import Json, ReportRequest
-from spark_jobs.reports.survey import MOST_ALIKE, Place, SurveyEvent, surveyed
+from spark_jobs.reports.survey import MOST_ALIKE, KeyPath, SurveyEvent, survey_paths
 from spark_jobs.spark.database import DatabaseAddress
-from spark_jobs.spark.failures import explained
+from spark_jobs.spark.failures import spark_errors
 
-# So many events are looked at; of more, as many in stretches that lie evenly.
+# Events that are looked at; of more, this many in stretches that lie evenly.
 MOST_EVENTS = 1_000_000
 STRETCHES = 20
-# The survey: parts of this many ids.
+# The survey: events of a part, and parts.
 SURVEYED, PARTS = 1_000, 20
-# Publishes whose hits are kept, to hold pairs against each other; and what a task gives of them.
-KEPT = 10_000
+# Publishes whose hits are kept, to compare pairs with each other, and the most hits of a task.
+KEPT_PUBLISHES = 10_000
 MOST_HITS = 400_000
 # Rows that one task compares, at about 200 bytes each.
 TASK_ROWS = 1_000_000
@@ -85,28 +85,19 @@ MOST_REFUSED = 50
 MOST_USERS = 10
 
 COLUMNS = (
-    "id",
-    "type",
-    "cause_id",
-    "participant",
-    "recorded_at",
-    "exchange",
-    "routing_keys",
-    "properties",
-    "quiet",
-    "payload_bytes",
-    "body",
+    *("id", "type", "cause_id", "participant", "recorded_at", "exchange", "routing_keys"),
+    *("properties", "quiet", "payload_bytes", "body"),
 )
 _ROWS = (
-    "value bigint, place bigint, participant bigint, event bigint, message bigint, spot bigint,"
+    "value bigint, path bigint, participant bigint, event bigint, message bigint, spot bigint,"
     " is_publish boolean"
 )
-_WIDTH = max(len(kind._fields) for kind in (PlacePairs, Hits, Programs))
-_FOUND = "what string, " + ", ".join(f"n{k} bigint" for k in range(_WIDTH))
+_WIDTH = max(len(kind._fields) for kind in (PairFigures, Hits, Programs))
+_MATCH_ROW = "kind string, " + ", ".join(f"n{k} bigint" for k in range(_WIDTH))
 
 
-class SurveyedSpan(NamedTuple):
-    """The surveyed part: stretches of ids, and their events as columns (see `members_of`)."""
+class Sample(NamedTuple):
+    """The events looked at: stretches of ids, and the events as columns (see `members_of`)."""
 
     spans: list[tuple[int, int]]
     roll: dict[str, Longs]
@@ -118,7 +109,7 @@ Work: TypeAlias = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 
 class Gathering(NamedTuple):
-    """How rows are made of slices by one `Work` and found in by another, values of one together.
+    """A way to make rows of slices by one `Work`, and compare those of each value by another.
 
     ``tasks`` are done at a time.
     """
@@ -130,34 +121,43 @@ class Gathering(NamedTuple):
 def make(
     spark: SparkSession, request: ReportRequest, period: Period, meter: Meter
 ) -> CorrelationReport:
-    """Rules that a period's messages speak for."""
 
     def shuffled(
-        database: DatabaseAddress, slices: Sequence[Slice], keyed: Work, matched: Work, parts: int
+        database: DatabaseAddress,
+        slices: Sequence[Slice],
+        make_rows: Work,
+        match_rows: Work,
+        parts: int,
     ) -> pa.Table:
-        with explained():
-            rows = map_slices(spark, database, COLUMNS, slices, keyed, _ROWS)
+        with spark_errors():
+            rows = map_slices(spark, database, COLUMNS, slices, make_rows, _ROWS)
             table: pa.Table = (
-                rows.repartition(parts, F.col("value")).mapInArrow(matched, _FOUND).toArrow()
+                rows.repartition(parts, F.col("value")).mapInArrow(match_rows, _MATCH_ROW).toArrow()
             )
         return table
 
-    return correlated(Gathering(tasks_at_a_time(spark), shuffled), request, period, meter)
+    return correlate(Gathering(tasks_at_a_time(spark), shuffled), request, period, meter)
 
 
-def at_once(
-    database: DatabaseAddress, slices: Sequence[Slice], keyed: Work, matched: Work, parts: int
+def gather_here(
+    database: DatabaseAddress,
+    slices: Sequence[Slice],
+    make_rows: Work,
+    match_rows: Work,
+    parts: int,
 ) -> pa.Table:
-    """Gather in this process, without Spark: all rows are in memory."""
+    """Gather in this process, without Spark, with all rows in memory."""
     del parts
-    found = [*matched(keyed(each for part in slices for each in read(database, COLUMNS, part)))]
-    return pa.Table.from_batches(found or [_numbered("pairs", (np.empty(0, np.int64),))])
+    batches = [
+        *match_rows(make_rows(batch for part in slices for batch in read(database, COLUMNS, part)))
+    ]
+    return pa.Table.from_batches(batches or [_numbered_batch("pairs", (np.empty(0, np.int64),))])
 
 
-def correlated(
+def correlate(
     gathering: Gathering, request: ReportRequest, period: Period, meter: Meter
 ) -> CorrelationReport:
-    """Rules that a period's messages speak for, however their rows are gathered."""
+    """The report, however its rows are gathered."""
     if period.ids is None:
         return CorrelationReport(
             **request.facts(period),
@@ -168,78 +168,84 @@ def correlated(
             programs=[],
             in_hand=[],
         )
-    looked = _looked(period)
-    left: Counter[str] = Counter()
-    places = _survey(request, period, looked, left)
+    sample = _sample_of(period)
+    skipped: Counter[str] = Counter()
+    paths = _survey(request, period, sample, skipped)
     meter.enter("comparing", 20.0)
-    usable = [place for place in places if place.refusal is None]
-    found, members = _compared(gathering, request, period, looked, usable)
-    programs = programs_of(found.programs, period.history.connection, period.trace)
+    usable = [path for path in paths if path.refusal is None]
+    matches, members = _compare(gathering, request, period, sample, usable)
+    programs = programs_of(matches.programs, period.history.connection, period.trace)
     if programs:
         meter.enter("comparing programs", 60.0)
-        as_one = looked._replace(roll=merged(looked.roll, programs))
-        found, members = _compared(gathering, request, period, as_one, usable, programs)
+        as_one = sample._replace(roll=merge(sample.roll, programs))
+        matches, members = _compare(gathering, request, period, as_one, usable, programs)
     meter.enter("judging", 90.0)
-    judged, told = _judged(period, looked, usable, found)
-    hands = in_hand(_alone(period, looked), told, EXAMPLES)
-    roll = as_one.roll if programs else looked.roll
+    decision, causes = _judge(period, sample, usable, matches)
+    hands = in_hand(_alone(period, sample), causes, EXAMPLES)
+    roll = as_one.roll if programs else sample.roll
     reacting = roll["participant"][_reacting(roll, members)]
     reactions = len(reacting)
     users = period.history.users(period.trace, np.unique(roll["participant"]).tolist())
     of_users = _by_user(reacting, users)
-    names = period.history.names(period.trace, {each.participant for each in hands})
+    names = period.history.names(period.trace, {hand.participant for hand in hands})
     return CorrelationReport(
         **request.facts(period),
-        **_counts(looked.events, len(looked.roll["id"]), reactions, left),
+        **_counts(sample.events, len(sample.roll["id"]), reactions, skipped),
         proposals=[
             _proposal(
                 number,
-                each,
+                proposal,
                 reactions,
-                _examples(period, each, found, usable),
-                _shares(each, _by_user(_publishers(each, found, usable, roll), users), of_users),
+                _examples(period, proposal, matches, usable),
+                _shares(
+                    proposal,
+                    _by_user(_publishers(proposal, matches, usable, roll), users),
+                    of_users,
+                ),
             )
-            for number, each in enumerate(judged.proposals, 1)
+            for number, proposal in enumerate(decision.proposals, 1)
         ],
         refused=[
             RefusedPair(
-                **_figures(each.pair, reactions), why=each.refusal.value, agreement=each.share
+                **_figures(refusal.pair, reactions),
+                why=refusal.refusal.value,
+                agreement=refusal.share,
             )
-            for each in judged.refused[:MOST_REFUSED]
+            for refusal in decision.refused[:MOST_REFUSED]
         ],
         places=[
-            RefusedPlace(each.text, each.refusal.value)
-            for each in places
-            if each.refusal is not None
+            RefusedPlace(path.text, path.refusal.value)
+            for path in paths
+            if path.refusal is not None
         ][:MOST_REFUSED],
-        programs=[each.described() for each in programs],
+        programs=[program.described() for program in programs],
         in_hand=[
             InHand(
-                Who(who, names[who][0]),
+                Who(participant, names[participant][0]),
                 publishes,
                 linked,
                 agreement,
                 [Example(publish, delivery, None) for publish, delivery in examples],
             )
-            for who, publishes, linked, agreement, examples in hands
+            for participant, publishes, linked, agreement, examples in hands
         ],
     )
 
 
-def _counts(events: int, looked_at: int, reactions: int, left: Counter[str]) -> Json:
+def _counts(events: int, looked_at: int, reactions: int, skipped: Counter[str]) -> Json:
     return {
         "events": events,
         "looked_at": looked_at,
         "looked_at_all": events == looked_at,
         "reactions": reactions,
-        "left_out": dict(sorted(left.items())),
+        "left_out": dict(sorted(skipped.items())),
     }
 
 
-def _looked(period: Period) -> SurveyedSpan:
+def _sample_of(period: Period) -> Sample:
     assert period.ids is not None  # noqa: S101 - the caller looked
     first, last = period.ids
-    count = f"SELECT count(*) AS n FROM events WHERE {_where(period, first, last)}"
+    count = f"SELECT count(*) AS n FROM events WHERE {_condition(period, first, last)}"
     events = int(period.history.connection.rows(count)[0]["n"])
     stretches = [(first, last)]
     if events > MOST_EVENTS:
@@ -248,10 +254,10 @@ def _looked(period: Period) -> SurveyedSpan:
         stretches = [
             (first + int(k * step), first + int(k * step) + width - 1) for k in range(STRETCHES)
         ]
-    return SurveyedSpan(stretches, _roll(period, stretches), events)
+    return Sample(stretches, _roll(period, stretches), events)
 
 
-def _where(period: Period, first: int, last: int) -> str:
+def _condition(period: Period, first: int, last: int) -> str:
     return (
         f"trace_id = {period.trace} AND id BETWEEN {first} AND {last} AND NOT quiet"
         f" AND recorded_at >= {period.since} AND recorded_at < {period.until}"
@@ -264,7 +270,7 @@ def _roll(period: Period, stretches: Sequence[tuple[int, int]]) -> dict[str, Lon
     for first, last in stretches:
         sql = (
             "SELECT id, participant, CASE WHEN type = 0 THEN 1 ELSE 0 END AS is_publish FROM events"
-            f" WHERE {_where(period, first, last)} ORDER BY id"
+            f" WHERE {_condition(period, first, last)} ORDER BY id"
         )
         for batch in period.history.connection.query(sql, BATCH_ROWS):
             for name in names:
@@ -273,9 +279,9 @@ def _roll(period: Period, stretches: Sequence[tuple[int, int]]) -> dict[str, Lon
 
 
 def _survey(
-    request: ReportRequest, period: Period, looked: SurveyedSpan, left: Counter[str]
-) -> list[Place]:
-    roll = looked.roll
+    request: ReportRequest, period: Period, sample: Sample, skipped: Counter[str]
+) -> list[KeyPath]:
+    roll = sample.roll
     reacting = set(np.unique(roll["participant"][roll["is_publish"] == 0]).tolist())
     ids = roll["id"]
     size = len(ids)
@@ -285,15 +291,15 @@ def _survey(
             request,
             period,
             Slice(period.trace, int(ids[k]), int(ids[min(k + SURVEYED, size) - 1])),
-            left,
+            skipped,
         )
         for k in starts
     )
-    return surveyed(parts, reacting)
+    return survey_paths(parts, reacting)
 
 
 def _part(
-    request: ReportRequest, period: Period, part: Slice, left: Counter[str]
+    request: ReportRequest, period: Period, part: Slice, skipped: Counter[str]
 ) -> list[SurveyEvent]:
     return [
         SurveyEvent(
@@ -302,7 +308,7 @@ def _part(
             event["participant"],
             event["cause_id"] or event["id"],
             event["recorded_at"],
-            _fields(event, left),
+            _fields(event, skipped),
         )
         for batch in read(request.database, COLUMNS, part)
         for event in batch.to_pylist()
@@ -310,94 +316,98 @@ def _part(
     ]
 
 
-def _fields(event: Json, left: Counter[str]) -> list[Field]:
+def _fields(event: Json, skipped: Counter[str]) -> list[Field]:
     if event["payload_bytes"] and not event["body"]:
-        left[NOT_WHOLE] += 1
-    return fields_of(json.loads(event["properties"]), event["body"], left)
+        skipped[NOT_WHOLE] += 1
+    return fields_of(json.loads(event["properties"]), event["body"], skipped)
 
 
-def _compared(
+def _compare(
     gathering: Gathering,
     request: ReportRequest,
     period: Period,
-    looked: SurveyedSpan,
-    places: Sequence[Place],
+    sample: Sample,
+    paths: Sequence[KeyPath],
     programs: Sequence[Program] = (),
 ) -> tuple[ValueMatches, Members]:
-    roll = looked.roll
-    members = members_of(roll, len(looked.spans))
+    roll = sample.roll
+    members = members_of(roll, len(sample.spans))
     size, tasks = len(roll["id"]), gathering.tasks
-    each = max(1, -(-max(tasks, -(-size // MOST_ROWS)) // len(looked.spans)))
-    slices = [part for ends in looked.spans for part in spans(period.trace, *ends, each)]
-    parts = max(tasks, size * max(len(places), 1) // 2 // TASK_ROWS)
-    one_in = max(1, int(roll["is_publish"].sum()) // KEPT)
-    numbers = {place.text: number for number, place in enumerate(places)}
-    keyed = _rows(period.since, period.until, numbers, joined(programs))
-    matched = _matched(members, [place.is_long for place in places], one_in)
-    return _found(gathering.gather(request.database, slices, keyed, matched, parts)), members
+    count = max(1, -(-max(tasks, -(-size // MOST_ROWS)) // len(sample.spans)))
+    slices = [part for ends in sample.spans for part in spans(period.trace, *ends, count)]
+    parts = max(tasks, size * max(len(paths), 1) // 2 // TASK_ROWS)
+    one_in = max(1, int(roll["is_publish"].sum()) // KEPT_PUBLISHES)
+    numbers = {path.text: number for number, path in enumerate(paths)}
+    make_rows = _rows(period.since, period.until, numbers, aliases(programs))
+    match_rows = _matcher(members, [path.is_long for path in paths], one_in)
+    return _matches_in(
+        gathering.gather(request.database, slices, make_rows, match_rows, parts)
+    ), members
 
 
-def _rows(since: int, until: int, numbers: dict[str, int], one: dict[int, int]) -> Work:
+def _rows(begin: int, end: int, numbers: dict[str, int], aliases: dict[int, int]) -> Work:
     def rows(batches: Batches) -> Iterator[pa.RecordBatch]:
-        left: Counter[str] = Counter()
+        skipped: Counter[str] = Counter()
         for batch in batches:
             events = (
                 event
                 for event in batch.to_pylist()
-                if since <= event["recorded_at"] < until and not event["quiet"]
+                if begin <= event["recorded_at"] < end and not event["quiet"]
             )
-            yield _batch(events, numbers, one, left)
+            yield _batch(events, numbers, aliases, skipped)
 
     return rows
 
 
 def _batch(
-    events: Iterable[Json], numbers: dict[str, int], one: dict[int, int], left: Counter[str]
+    events: Iterable[Json], numbers: dict[str, int], aliases: dict[int, int], skipped: Counter[str]
 ) -> pa.RecordBatch:
-    """The values of some events at known places, without those that repeat."""
+    """The values of some events at known paths, without those that repeat."""
     texts: list[str] = []
-    places: list[int] = []
+    path_numbers: list[int] = []
     sizes: list[int] = []
     of_events: list[tuple[int, ...]] = []
     spots: list[str] = []
-    known: dict[tuple[str, bytes], tuple[Json, list[Field]]] = {}  # deliveries repeat their publish
+    contents: dict[
+        tuple[str, bytes], tuple[Json, list[Field]]
+    ] = {}  # deliveries repeat their publish
     for event in events:
-        said = event["properties"], event["body"]
-        if said not in known:
-            properties = json.loads(said[0])
-            fields = fields_of(properties, said[1], left)
-            known[said] = properties, [field for field in fields if field[0] in numbers]
-        properties, fields = known[said]
+        content = event["properties"], event["body"]
+        if content not in contents:
+            properties = json.loads(content[0])
+            fields = fields_of(properties, content[1], skipped)
+            contents[content] = properties, [field for field in fields if field[0] in numbers]
+        properties, fields = contents[content]
         texts += [value for _, value in fields]
-        places += [numbers[place] for place, _ in fields]
+        path_numbers += [numbers[paths] for paths, _ in fields]
         sizes.append(len(fields))
         is_publish = event["type"] == EventType.published
         spots.append(_spot(event, properties, is_publish=is_publish))
         participant, event_id = int(event["participant"]), int(event["id"])
-        who, message = one.get(participant, participant), event["cause_id"] or event_id
-        of_events.append((who, event_id, message, is_publish))
-    which = np.repeat(np.arange(len(sizes)), sizes)
-    columns = np.array(of_events, dtype=np.int64).reshape(-1, 4)[which]
-    where = np.where(np.array([*map(bool, spots)], dtype=bool), _hashed(spots), 0)[which]
-    values, place = _hashed(texts), np.array(places, dtype=np.int64)
-    kept = _rare(values, place, columns[:, 0])
-    arrays = [values, place, columns[:, 0], columns[:, 1], columns[:, 2], where]
+        actor, message = aliases.get(participant, participant), event["cause_id"] or event_id
+        of_events.append((actor, event_id, message, is_publish))
+    event_index = np.repeat(np.arange(len(sizes)), sizes)
+    columns = np.array(of_events, dtype=np.int64).reshape(-1, 4)[event_index]
+    targets = np.where(np.array([*map(bool, spots)], dtype=bool), _hash(spots), 0)[event_index]
+    values, paths = _hash(texts), np.array(path_numbers, dtype=np.int64)
+    is_rare = _rare(values, paths, columns[:, 0])
+    arrays = [values, paths, columns[:, 0], columns[:, 1], columns[:, 2], targets]
     arrays.append(columns[:, 3] == 1)
     return pa.RecordBatch.from_arrays(
-        [pa.array(array[kept]) for array in arrays], names=list(Rows._fields)
+        [pa.array(array[is_rare]) for array in arrays], names=list(Rows._fields)
     )
 
 
-def _hashed(texts: Sequence[str]) -> Longs:
+def _hash(texts: Sequence[str]) -> Longs:
     hashes = pd.util.hash_array(np.array(texts, dtype=object), categorize=False)
     return np.asarray(hashes.view(np.int64))
 
 
-def _rare(values: Longs, places: Longs, participants: Longs) -> Flags:
-    """Flag rows with a value that their participant has not too often there."""
-    order = np.lexsort((participants, places, values))
+def _rare(values: Longs, paths: Longs, participants: Longs) -> Flags:
+    """Flag rows with a value that their participant does not have often at their path."""
+    order = np.lexsort((participants, paths, values))
     new = np.ones(len(order), dtype=bool)
-    for number, column in enumerate((values, places, participants)):
+    for number, column in enumerate((values, paths, participants)):
         differs = np.diff(column[order]) != 0
         new[1:] = differs if not number else new[1:] | differs
     starts = np.flatnonzero(new)
@@ -408,66 +418,65 @@ def _rare(values: Longs, places: Longs, participants: Longs) -> Flags:
 
 
 def _spot(event: Json, properties: Json, *, is_publish: bool) -> str:
-    """Return where replies to a delivery go, or where a publish went by its queue's name."""
+    """The queue where replies to a delivery go, or where a publish went."""
     if is_publish:
         keys = [] if event["exchange"] else json.loads(event["routing_keys"])
         return str(keys[0]) if keys else ""
-    found = properties.get("reply_to") if isinstance(properties, dict) else None
-    return found if isinstance(found, str) else ""
+    reply_to = properties.get("reply_to") if isinstance(properties, dict) else None
+    return reply_to if isinstance(reply_to, str) else ""
 
 
-def _matched(members: Members, is_long: Sequence[bool], one_in: int) -> Work:
+def _matcher(members: Members, is_long: Sequence[bool], one_in: int) -> Work:
     def matched(batches: Batches) -> Iterator[pa.RecordBatch]:
-        held = [batch for batch in batches if batch.num_rows]
-        if not held:
+        filled = [batch for batch in batches if batch.num_rows]
+        if not filled:
             return
-        table = pa.Table.from_batches(held)
+        table = pa.Table.from_batches(filled)
         columns = (table.column(name).to_numpy() for name in Rows._fields)
-        found = found_in(Rows(*columns), members, np.array(is_long, dtype=bool), one_in)
-        hits = Hits(*(column[:MOST_HITS] for column in found.hits))
+        matches = match_values(Rows(*columns), members, np.array(is_long, dtype=bool), one_in)
+        hits = Hits(*(column[:MOST_HITS] for column in matches.hits))
         for name, part in zip(
-            ("pairs", "hits", "programs"), found._replace(hits=hits), strict=True
+            ("pairs", "hits", "programs"), matches._replace(hits=hits), strict=True
         ):
-            yield _numbered(name, part)
+            yield _numbered_batch(name, part)
 
     return matched
 
 
-def _numbered(what: str, columns: tuple[Longs, ...]) -> pa.RecordBatch:
+def _numbered_batch(kind: str, columns: tuple[Longs, ...]) -> pa.RecordBatch:
     size = len(columns[0])
-    nothing = np.zeros(size, dtype=np.int64)
-    arrays = [pa.array([what] * size, pa.string())]
+    zeros = np.zeros(size, dtype=np.int64)
+    arrays = [pa.array([kind] * size, pa.string())]
     arrays += [pa.array(column, pa.int64()) for column in columns]
-    arrays += [pa.array(nothing, pa.int64())] * (_WIDTH - len(columns))
-    return pa.RecordBatch.from_arrays(arrays, names=["what", *(f"n{k}" for k in range(_WIDTH))])
+    arrays += [pa.array(zeros, pa.int64())] * (_WIDTH - len(columns))
+    return pa.RecordBatch.from_arrays(arrays, names=["kind", *(f"n{k}" for k in range(_WIDTH))])
 
 
-def _found(table: pa.Table) -> ValueMatches:
-    what = np.asarray(table.column("what").to_pylist(), dtype=object)
+def _matches_in(table: pa.Table) -> ValueMatches:
+    kinds = np.asarray(table.column("kind").to_pylist(), dtype=object)
 
     def columns(name: str, count: int) -> Iterator[Longs]:
-        mine = table.filter(pa.array(what == name, pa.bool_()))
-        return (mine.column(f"n{k}").to_numpy() for k in range(count))
+        rows = table.filter(pa.array(kinds == name, pa.bool_()))
+        return (rows.column(f"n{k}").to_numpy() for k in range(count))
 
     return ValueMatches(
-        PlacePairs(*columns("pairs", len(PlacePairs._fields))),
+        PairFigures(*columns("pairs", len(PairFigures._fields))),
         Hits(*columns("hits", len(Hits._fields))),
         Programs(*columns("programs", len(Programs._fields))),
     )
 
 
 def _reacting(roll: dict[str, Longs], members: Members) -> Flags:
-    """Flag publishes of those who had been handed something before."""
+    """Flag publishes of participants that were handed something before."""
     handed = roll["is_publish"] == 0
     first = np.full(len(members.numbers), np.iinfo(np.int64).max)
-    who = np.searchsorted(members.numbers, roll["participant"])
-    np.minimum.at(first, who[handed], roll["id"][handed])
-    flags: Flags = ~handed & (roll["id"] > first[who])
+    index = np.searchsorted(members.numbers, roll["participant"])
+    np.minimum.at(first, index[handed], roll["id"][handed])
+    flags: Flags = ~handed & (roll["id"] > first[index])
     return flags
 
 
 def _by_user(participants: Longs, users: Mapping[int, str]) -> Counter[str]:
-    """The number of rows of each user."""
     counts: Counter[str] = Counter()
     numbers, times = np.unique(participants, return_counts=True)
     for number, count in zip(numbers.tolist(), times.tolist(), strict=True):
@@ -476,33 +485,35 @@ def _by_user(participants: Longs, users: Mapping[int, str]) -> Counter[str]:
 
 
 def _publishers(
-    proposal: Proposal, found: ValueMatches, places: Sequence[Place], roll: dict[str, Longs]
+    proposal: Proposal, matches: ValueMatches, paths: Sequence[KeyPath], roll: dict[str, Longs]
 ) -> Longs:
-    """Who published what has a value by a proposal, of the publishes that were kept."""
-    events = np.unique(found.hits.event[_hits_of(proposal, found, places)])
+    """The publishers of a proposal's hits, one per publish that was kept."""
+    events = np.unique(matches.hits.event[_hits_of(proposal, matches, paths)])
     return roll["participant"][np.searchsorted(roll["id"], events)]
 
 
-def _shares(proposal: Proposal, joined: Counter[str], reactions: Counter[str]) -> list[UserShare]:
-    """The part of each user in a proposal; of publishes only some are kept, which stand for all."""
-    kept = max(1, joined.total())
+def _shares(
+    proposal: Proposal, publishes: Counter[str], reactions: Counter[str]
+) -> list[UserShare]:
+    """Each user's part in a proposal, extrapolated from the publishes that were kept."""
+    total = max(1, publishes.total())
     shares = [
         UserShare(
             user,
-            round(joined[user] / kept, 3),
-            round(min(1.0, proposal.best.hits * joined[user] / kept / count), 3),
+            round(publishes[user] / total, 3),
+            round(min(1.0, proposal.best.hits * publishes[user] / total / count), 3),
             count,
         )
         for user, count in reactions.items()
     ]
-    shares.sort(key=lambda each: (-each.share, -each.reactions))
+    shares.sort(key=lambda share_row: (-share_row.share, -share_row.reactions))
     return shares[:MOST_USERS]
 
 
-def _edges(period: Period, looked: SurveyedSpan) -> tuple[Longs, Longs]:
-    """Links that messages carry, as effects and the messages that led to them."""
+def _edges(period: Period, sample: Sample) -> tuple[Longs, Longs]:
+    """Links that messages carry, as two columns: effects and the messages that led to them."""
     columns: list[list[Longs]] = [[np.empty(0, np.int64)] for _ in range(2)]
-    for first, last in looked.spans:
+    for first, last in sample.spans:
         sql = (
             "SELECT g.effect_id AS effect, coalesce(n.cause_id, g.cause_id) AS message"
             " FROM edges g LEFT JOIN events n ON n.id = g.cause_id"
@@ -516,32 +527,38 @@ def _edges(period: Period, looked: SurveyedSpan) -> tuple[Longs, Longs]:
     return effects, messages
 
 
-def _judged(
-    period: Period, looked: SurveyedSpan, places: Sequence[Place], found: ValueMatches
+def _judge(
+    period: Period, sample: Sample, paths: Sequence[KeyPath], matches: ValueMatches
 ) -> tuple[Proposals, dict[int, int]]:
-    """What is proposed; and the one message that led to publishes, where links or keys tell it."""
-    effects, messages = _edges(period, looked)
+    """The proposals, and the one message that led to a publish, where links or keys tell it."""
+    effects, messages = _edges(period, sample)
     linked: dict[int, set[int]] = {}
     for effect, message in zip(effects.tolist(), messages.tolist(), strict=True):
         linked.setdefault(effect, set()).add(message)
-    meant = meant_by(places, found.hits)
-    judged = PairJudge(pairs_of(places, found.pairs), meant, linked).judged()
-    told = dict(linked)
-    for each in judged.proposals:
-        for pair in each.pairs:
-            for event, those in meant.get((pair.parent.text, pair.child.text), {}).items():
-                told.setdefault(event, those)
-    alone = {event: next(iter(those)) for event, those in told.items() if len(those) == 1}
-    return judged, alone
+    targets = targets_of(paths, matches.hits)
+    proposals = PairJudge(pairs_of(paths, matches.pairs), targets, linked).judge()
+    causes = dict(linked)
+    for proposal in proposals.proposals:
+        for pair in proposal.pairs:
+            for event, event_messages in targets.get(
+                (pair.parent.text, pair.child.text), {}
+            ).items():
+                causes.setdefault(event, event_messages)
+    alone = {
+        event: next(iter(event_messages))
+        for event, event_messages in causes.items()
+        if len(event_messages) == 1
+    }
+    return proposals, alone
 
 
-def _alone(period: Period, looked: SurveyedSpan) -> Iterator[AloneInHand]:
-    for first, last in looked.spans:
+def _alone(period: Period, sample: Sample) -> Iterator[AloneInHand]:
+    for first, last in sample.spans:
         yield from alone_in_hand(_hand_rows(period, first, last))
 
 
 def _hand_rows(period: Period, first: int, last: int) -> Iterator[HandRow]:
-    sql = f"SELECT {HAND_COLUMNS} FROM events WHERE {_where(period, first, last)} ORDER BY id"
+    sql = f"SELECT {HAND_COLUMNS} FROM events WHERE {_condition(period, first, last)} ORDER BY id"
     for batch in period.history.connection.query(sql, BATCH_ROWS):
         columns = [batch.column(number).to_pylist() for number in range(batch.num_columns)]
         yield from zip(*columns, strict=True)
@@ -561,13 +578,13 @@ def _proposal(
         **_figures(proposal.best, reactions),
         agreement=proposal.agreement,
         linked=proposal.linked,
-        also=[Places(each.parent.text, each.child.text) for each in proposal.also[:10]],
+        also=[Places(pair.parent.text, pair.child.text) for pair in proposal.equivalents[:10]],
         examples=examples,
         users=users,
     )
 
 
-def _figures(pair: PlacePair, reactions: int) -> Json:
+def _figures(pair: PathPair, reactions: int) -> Json:
     return {
         "parent": pair.parent.text,
         "child": pair.child.text,
@@ -575,54 +592,54 @@ def _figures(pair: PlacePair, reactions: int) -> Json:
         "support": round(pair.hits / max(reactions, 1), 4),
         "ambiguity": round(pair.ambiguity, 3),
         "chance": None if pair.by_chance is None else round(pair.by_chance, 4),
-        "begun": round(pair.begun / pair.hits, 3),
+        "begun": round(pair.origins / pair.hits, 3),
         "values": pair.values,
     }
 
 
 def _examples(
-    period: Period, proposal: Proposal, found: ValueMatches, places: Sequence[Place]
+    period: Period, proposal: Proposal, matches: ValueMatches, paths: Sequence[KeyPath]
 ) -> list[Example]:
-    """Publishes with the deliveries that they mean, and the value that both have."""
-    child, hits = proposal.best.child.text, found.hits
-    mine = _hits_of(proposal, found, places)
-    events, first = np.unique(hits.event[mine], return_index=True)
+    child, hits = proposal.best.child.text, matches.hits
+    rows = _hits_of(proposal, matches, paths)
+    events, first = np.unique(hits.event[rows], return_index=True)
     step = max(1, len(events) // EXAMPLES)
-    chosen = list(
+    pairs = list(
         zip(
-            hits.event[mine][first][::step][:EXAMPLES].tolist(),
-            hits.delivery[mine][first][::step][:EXAMPLES].tolist(),
+            hits.event[rows][first][::step][:EXAMPLES].tolist(),
+            hits.delivery[rows][first][::step][:EXAMPLES].tolist(),
             strict=True,
         )
     )
-    if not chosen:
+    if not pairs:
         return []
-    said = _said(period, [event for event, _ in chosen])
+    fields = _field_values(period, [event for event, _ in pairs])
     return [
-        Example(event, delivery, _shown(said.get(event, []), child)) for event, delivery in chosen
+        Example(event, delivery, _value_at(fields.get(event, []), child))
+        for event, delivery in pairs
     ]
 
 
-def _hits_of(proposal: Proposal, found: ValueMatches, places: Sequence[Place]) -> Longs:
-    """The places of a proposal's best pair among the hits."""
-    texts, hits = [place.text for place in places], found.hits
-    parent, child = (texts.index(each.text) for each in (proposal.best.parent, proposal.best.child))
+def _hits_of(proposal: Proposal, matches: ValueMatches, paths: Sequence[KeyPath]) -> Longs:
+    """The positions of a proposal's best pair among the hits."""
+    texts, hits = [path.text for path in paths], matches.hits
+    parent, child = (texts.index(path.text) for path in (proposal.best.parent, proposal.best.child))
     return np.flatnonzero((hits.parent == parent) & (hits.child == child))
 
 
-def _said(period: Period, events: Sequence[int]) -> dict[int, list[Field]]:
-    left: Counter[str] = Counter()
-    found = {}
+def _field_values(period: Period, events: Sequence[int]) -> dict[int, list[Field]]:
+    skipped: Counter[str] = Counter()
+    values = {}
     for event in events:
         part = Slice(period.trace, event, event)
         for batch in read(period.history.connection.database, COLUMNS, part):
             for row in batch.to_pylist():
-                found[row["id"]] = _fields(row, left)
-    return found
+                values[row["id"]] = _fields(row, skipped)
+    return values
 
 
-def _shown(fields: Sequence[Field], place: str) -> str | None:
+def _value_at(fields: Sequence[Field], path: str) -> str | None:
     for text, value in fields:
-        if text == place:
+        if text == path:
             return value[:LONGEST_SHOWN]
     return None

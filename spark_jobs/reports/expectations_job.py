@@ -1,9 +1,9 @@
 """The report ``expectations``: what normally follows what in a period, and what was otherwise.
 
-From briefs of its conversations (`brief`): what messages of each type lead to (`expecting`), the
-variants with how many are of each, those that are out of the ordinary and why, and what these have
-in common that the others have not (`contrast`). Conversations that are too young to tell, or of
-which something may be missing, are counted apart.
+From briefs of its conversations (`brief`): what messages of each type lead to (`expectations`), the
+variants and their counts, the conversations out of the ordinary and why, and what distinguishes
+these from the others (`contrast`). Conversations that are too young to tell, or may lack events,
+are counted apart.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from model.variants import Flow
 from model.words import Via
 from spark_jobs.progress import Meter
 from spark_jobs.reports.brief import Brief, Horizon, feature
-from spark_jobs.reports.brief_job import KEPT, Briefs, briefs, collected
+from spark_jobs.reports.brief_job import STORAGE, Briefs, briefs, collect
 from spark_jobs.reports.contrast import candidates, contrasts
 from spark_jobs.reports.expectations import (
     MOST_MANY,
     CaseCounts,
     Effect,
     Expectation,
-    Learnt,
+    Norms,
     Reason,
     Thresholds,
     Times,
@@ -57,19 +57,19 @@ from spark_jobs.reports.expectations import (
 from spark_jobs.reports.period import Period
 from spark_jobs.reports.proposals import proposals
 from spark_jobs.reports.request import Json, ReportRequest
-from spark_jobs.spark.failures import explained
+from spark_jobs.spark.failures import spark_errors
 
 Group: TypeAlias = tuple[Strangeness, str, str | None]
 
 MOST_VARIANTS = 20_000
-"""So many variants are counted; of further ones only how many conversations."""
+"""Variants that are counted; further ones only by their conversations."""
 VARIANTS_SHOWN = 200
 MOST_STRANGE = 5_000
-"""Of so many conversations out of the ordinary it is looked at what they have in common."""
+"""Conversations out of the ordinary whose common features are counted."""
 STRANGE_SHOWN = 1_000
 GROUPS_SHOWN = 100
 EXAMPLES = 5
-_TOGETHER, _LEAST_TOGETHER = 10, 20
+_LEAST_RATIO, _LEAST_EXPECTED = 10, 20
 _SPANS = 12  # of the period, for what happened at one time
 
 
@@ -81,55 +81,59 @@ def make(
     ``asked``: ``via``, ``wait`` (seconds after the period in which effects are looked for),
     ``share`` and ``cases`` (what is expected), ``rare`` (below which share a variant is rare).
     """
-    asked = Thresholds(*(request.asked[name] for name in Thresholds._fields))
+    thresholds = Thresholds(*(request.asked[name] for name in Thresholds._fields))
     wait = round(request.asked["wait"] * 1_000_000)
     facts = request.facts(period)
-    with explained():
-        got = briefs(spark, request.database, period, Via(request.asked["via"]), wait)
-        if got is None:
-            nothing = Learnt((), (), {}, {}, {}, {}, True)
-            return _report(facts, nothing, Sums(), [], Strange(), asked)
-        frame = got.frame.persist(KEPT)
+    with spark_errors():
+        period_briefs = briefs(spark, request.database, period, Via(request.asked["via"]), wait)
+        if period_briefs is None:
+            no_norms = Norms((), (), {}, {}, {}, {}, True)
+            return _report(facts, no_norms, Sums(), [], OutlierTally(), thresholds)
+        frame = period_briefs.frame.persist(STORAGE)
         try:
-            found = _learnt(Briefs(frame, got.observed), period, asked, meter)
-            return _report(facts, *found, asked)
+            results = _learn(Briefs(frame, period_briefs.observed), period, thresholds, meter)
+            return _report(facts, *results, thresholds)
         finally:
             frame.unpersist()
 
 
-def _learnt(
-    got: Briefs, period: Period, asked: Thresholds, meter: Meter
-) -> tuple[Learnt, Sums, list[VariantCount], Strange]:
-    tally = tallied(got.frame, got.observed)
-    learnt = learn(tally, asked)
-    judge = VariantJudge(learnt, asked)
+def _learn(
+    period_briefs: Briefs, period: Period, thresholds: Thresholds, meter: Meter
+) -> tuple[Norms, Sums, list[VariantCount], OutlierTally]:
+    tally = tally_cases(period_briefs.frame, period_briefs.observed)
+    norms = learn(tally, thresholds)
+    judge = VariantJudge(norms, thresholds)
     meter.enter("counting", 60.0)
-    sums = summed(got.frame, got.observed, judge)
-    counted = rare_among([(*key, one.count) for key, one in sums.variants.items()], asked)
+    sums = sum_variants(period_briefs.frame, period_briefs.observed, judge)
+    variants = rare_among(
+        [(*key, sample.count) for key, sample in sums.variants.items()], thresholds
+    )
     rare = frozenset(
-        (one.type, one.digest) for one in counted if one.rare and is_odd(one, sums, tally)
+        (variant.type, variant.digest)
+        for variant in variants
+        if variant.rare and is_odd(variant, sums, tally)
     )
     meter.enter("counting", 75.0)
-    strange = _strange(got, judge, rare, period)
+    strange = _strange(period_briefs, judge, rare, period)
     meter.enter("counting", 90.0)
-    strange.compare(got, judge, rare, period)
-    return learnt, sums, counted, strange
+    strange.compare(period_briefs, judge, rare, period)
+    return norms, sums, variants, strange
 
 
-def tallied(frame: DataFrame, observed: Horizon) -> CaseCounts:
-    """The tally of all conversations that are known and whole."""
+def tally_cases(frame: DataFrame, observed: Horizon) -> CaseCounts:
+    """The tally of all conversations that are known and not cut."""
 
-    def found(briefs: Iterator[Brief]) -> Iterable[str]:
+    def summarize(briefs: Iterator[Brief]) -> Iterable[str]:
         tally = CaseCounts()
         for brief in briefs:
             if observed.is_known(brief) and not brief.is_cut:
-                until = observed.until(brief)
+                observed_until = observed.end_for(brief)
                 for case in brief.cases:
-                    tally.add(case, until)
+                    tally.add(case, observed_until)
         yield tally.to_text()
 
     tally = CaseCounts()
-    for line in collected(frame, found):
+    for line in collect(frame, summarize):
         tally.merge(CaseCounts.of_text(line))
     return tally
 
@@ -138,7 +142,7 @@ def tallied(frame: DataFrame, observed: Horizon) -> CaseCounts:
 class VariantSample:
     """Conversations of a variant: some of their first events, how long they took (µs).
 
-    ``shape`` is JSON as text: there may be many.
+    ``shape`` stays JSON text: there may be many.
     """
 
     count: int = 0
@@ -147,17 +151,15 @@ class VariantSample:
     shape: str | None = None
 
     def add(self, brief: Brief) -> None:
-        """Count one."""
         self.count += 1
         self.examples = sorted([*self.examples, brief.root])[:EXAMPLES]
         self.lasted.add(brief.ended_at - brief.began_at)
 
-    def merge(self, other: VariantSample) -> None:
-        """Count all that another one did."""
-        self.count += other.count
-        self.examples = sorted([*self.examples, *other.examples])[:EXAMPLES]
-        self.lasted.merge(other.lasted)
-        self.shape = self.shape or other.shape
+    def merge(self, sample: VariantSample) -> None:
+        self.count += sample.count
+        self.examples = sorted([*self.examples, *sample.examples])[:EXAMPLES]
+        self.lasted.merge(sample.lasted)
+        self.shape = self.shape or sample.shape
 
 
 @dataclass
@@ -170,9 +172,9 @@ class Sums:
     uncounted: int = 0
 
     @property
-    def judged(self) -> int:
-        """The number that are of one of the variants."""
-        return sum(one.count for one in self.variants.values()) + self.uncounted
+    def conversations(self) -> int:
+        """The number of conversations that could be judged."""
+        return sum(sample.count for sample in self.variants.values()) + self.uncounted
 
     def add(self, brief: Brief, state: str | None) -> None:
         """Count a conversation, or why it is left out."""
@@ -180,97 +182,98 @@ class Sums:
             self.shapes.setdefault(brief.variant, json.dumps(brief.shape))
         if state is not None:
             self.left_out[state] += 1
-        elif (mine := self._of((brief.type, brief.variant))) is not None:
-            mine.add(brief)
+        elif (sample := self._sample_of((brief.type, brief.variant))) is not None:
+            sample.add(brief)
         else:
             self.uncounted += 1
 
-    def _of(self, key: tuple[str, str]) -> VariantSample | None:
-        """What is counted of a variant; None if there are too many."""
+    def _sample_of(self, key: tuple[str, str]) -> VariantSample | None:
+        """The sample of a variant; None if there are too many variants."""
         if key in self.variants or len(self.variants) < MOST_VARIANTS:
             return self.variants.setdefault(key, VariantSample())
         return None
 
     def lines(self) -> Iterator[str]:
-        """All of it, a line each."""
+        """All counts as lines, for `take`."""
         yield json.dumps([self.left_out, self.uncounted])
-        for key, one in self.variants.items():
+        for key, sample in self.variants.items():
             shape = self.shapes.get(key[1])
-            yield json.dumps([*key, one.count, one.examples, one.lasted.to_json(), shape])
+            yield json.dumps([*key, sample.count, sample.examples, sample.lasted.to_json(), shape])
 
     def take(self, line: str) -> None:
-        """Count what a line says."""
         first, second, *rest = json.loads(line)
         if not rest:
             self.left_out.update(first)
             self.uncounted += second
             return
         count, examples, lasted, shape = rest
-        if (mine := self._of((first, second))) is not None:
-            mine.merge(VariantSample(count, examples, Sketch.of_json(lasted), shape))
+        if (sample := self._sample_of((first, second))) is not None:
+            sample.merge(VariantSample(count, examples, Sketch.of_json(lasted), shape))
         else:
             self.uncounted += count
 
 
-def summed(frame: DataFrame, observed: Horizon, judge: VariantJudge) -> Sums:
+def sum_variants(frame: DataFrame, observed: Horizon, judge: VariantJudge) -> Sums:
     """The variants of all conversations that can be judged."""
 
-    def found(briefs: Iterator[Brief]) -> Iterable[str]:
+    def summarize(briefs: Iterator[Brief]) -> Iterable[str]:
         sums = Sums()
         for brief in briefs:
             sums.add(brief, state_of(brief, observed, judge))
         yield from sums.lines()
 
     sums = Sums()
-    for line in collected(frame, found):
+    for line in collect(frame, summarize):
         sums.take(line)
     return sums
 
 
-def is_odd(one: VariantCount, sums: Sums, tally: CaseCounts) -> bool:
+def is_odd(variant: VariantCount, sums: Sums, tally: CaseCounts) -> bool:
     """Tell whether a rare variant is rarer than what it is made of would have it.
 
     Where two things happen now and then, both together are rare, and that says nothing. But what
     would come together `_TOGETHER` times as often, if each step were by itself, is kept apart.
     """
-    text = sums.variants[one.type, one.digest].shape
+    text = sums.variants[variant.type, variant.digest].shape
     shape = None if text is None else json.loads(text)
     if shape is None or shape["truncated"]:
         return False
-    expected = math.exp(_log_share(shape["steps"], tally)) * one.size / one.share
-    return expected >= _LEAST_TOGETHER and expected >= _TOGETHER * one.size
+    expected = math.exp(_log_share(shape["steps"], tally)) * variant.size / variant.share
+    return expected >= _LEAST_EXPECTED and expected >= _LEAST_RATIO * variant.size
 
 
 def _log_share(steps: Sequence[Json], tally: CaseCounts) -> float:
-    """The logarithm of how often steps lead to what they do, if each effect were by itself."""
-    found, waiting = 0.0, [*steps]
-    while waiting:
-        step = waiting.pop()
-        waiting += step["steps"]
+    """The logarithm of the steps' likelihood, if each effect were independent of the others."""
+    total, stack = 0.0, [*steps]
+    while stack:
+        step = stack.pop()
+        stack += step["steps"]
         counts = Counter[str]()
-        for below in step["steps"]:
-            counts[below["type"]] += below["count"]
-        found += step["count"] * sum(
+        for next_step in step["steps"]:
+            counts[next_step["type"]] += next_step["count"]
+        total += step["count"] * sum(
             math.log(_share_of(effect, counts[pair[1]], tally.messages[pair[0]].count))
             for pair, effect in tally.effects.items()
             if pair[0] == step["type"]
         )
-    return found
+    return total
 
 
-def _share_of(effect: Effect, many: int, messages: int) -> float:
-    """Of how many messages there are so many effects; a half where there is no such message."""
-    times = effect.many[min(many, MOST_MANY)] if many else messages - effect.many.total()
+def _share_of(effect: Effect, effects: int, messages: int) -> float:
+    """The share of messages with this many effects; half a message where there is none."""
+    times = (
+        effect.numbers[min(effects, MOST_MANY)] if effects else messages - effect.numbers.total()
+    )
     return max(times, 0.5) / max(messages, 1)
 
 
 def state_of(brief: Brief, observed: Horizon, judge: VariantJudge) -> str | None:
-    """Explain why a conversation is left out; None if it is not."""
+    """The reason why a conversation is left out; None if it is not."""
     if brief.is_cut:
         return "cut"
     if not observed.is_known(brief):
         return "unknown"
-    if judge.is_young(brief, observed.until(brief)):
+    if judge.is_young(brief, observed.end_for(brief)):
         return "young"
     return None
 
@@ -279,26 +282,25 @@ class Odd(NamedTuple):
     """A conversation out of the ordinary, and why."""
 
     root: int
-    at: int
+    began_at: int
     type: str
     variant: str
     reasons: list[Reason]
 
 
 @dataclass
-class Strange:
-    """Conversations out of the ordinary, and what those of one reason have in common."""
+class OutlierTally:
+    """Conversations out of the ordinary, and the features they share by reason."""
 
     count: int = 0
     odd: list[Odd] = field(default_factory=list)
     groups: Counter[Group] = field(default_factory=Counter)
     examples: defaultdict[Group, list[int]] = field(default_factory=lambda: defaultdict(list))
     features: dict[Group, Counter[str]] = field(default_factory=dict)
-    others: Counter[str] = field(default_factory=Counter)
-    of_others: int = 0
+    ordinary_features: Counter[str] = field(default_factory=Counter)
+    ordinary_count: int = 0
 
     def take(self, odd: Odd, features: Sequence[str]) -> None:
-        """Count one."""
         self.count += 1
         if len(self.odd) >= MOST_STRANGE:
             return
@@ -310,120 +312,126 @@ class Strange:
             self.features.setdefault(group, Counter()).update(features)
 
     def compare(
-        self, got: Briefs, judge: VariantJudge, rare: frozenset[Any], period: Period
+        self, period_briefs: Briefs, judge: VariantJudge, rare: frozenset[Any], period: Period
     ) -> None:
-        """Count the features of what is in the ordinary, those that may tell something."""
-        wanted = candidates(self.features)
-        if not wanted:
+        """Count the candidate features among ordinary conversations."""
+        telling_features = candidates(self.features)
+        if not telling_features:
             return
-        looks = _looks(got.observed, judge, rare, period)
+        looks = _looks(period_briefs.observed, judge, rare, period)
 
-        def found(briefs: Iterator[Brief]) -> Iterable[str]:
-            of_others, others = 0, Counter[str]()
+        def summarize(briefs: Iterator[Brief]) -> Iterable[str]:
+            ordinary_count, ordinary = 0, Counter[str]()
             for _, reasons, features in looks(briefs):
                 if not reasons:
-                    of_others += 1
-                    others.update(wanted.intersection(features))
-            yield json.dumps([of_others, others])
+                    ordinary_count += 1
+                    ordinary.update(telling_features.intersection(features))
+            yield json.dumps([ordinary_count, ordinary])
 
-        for line in collected(got.frame, found):
-            of_others, others = json.loads(line)
-            self.of_others += of_others
-            self.others.update(others)
+        for line in collect(period_briefs.frame, summarize):
+            ordinary_count, ordinary = json.loads(line)
+            self.ordinary_count += ordinary_count
+            self.ordinary_features.update(ordinary)
 
 
-Looked: TypeAlias = tuple[Brief, list[Reason], list[str]]
+Assessment: TypeAlias = tuple[Brief, list[Reason], list[str]]
 
 
 def _looks(
     observed: Horizon, judge: VariantJudge, rare: frozenset[Any], period: Period
-) -> Callable[[Iterator[Brief]], Iterator[Looked]]:
-    """Of each conversation that can be judged why it is out of the ordinary, and its features."""
-    since, until = period.since, period.until
+) -> Callable[[Iterator[Brief]], Iterator[Assessment]]:
+    """Each conversation that can be judged, why it is out of the ordinary, and its features."""
+    begin, end = period.since, period.until
 
-    def looks(briefs: Iterator[Brief]) -> Iterator[Looked]:
+    def looks(briefs: Iterator[Brief]) -> Iterator[Assessment]:
         for brief in briefs:
             if state_of(brief, observed, judge) is None:
                 reasons = judge.reasons(brief)
                 if (brief.type, brief.variant) in rare:
                     reasons.append(Reason("variant", brief.type, brief.variant, brief.root))
-                span = (brief.began_at - since) * _SPANS // (until - since)
-                begins = iso_time(since + span * (until - since) // _SPANS)
+                span = (brief.began_at - begin) * _SPANS // (end - begin)
+                begins = iso_time(begin + span * (end - begin) // _SPANS)
                 yield brief, reasons, [*brief.features, feature("time", "", f"from {begins}")]
 
     return looks
 
 
-def _strange(got: Briefs, judge: VariantJudge, rare: frozenset[Any], period: Period) -> Strange:
-    looks = _looks(got.observed, judge, rare, period)
+def _strange(
+    period_briefs: Briefs, judge: VariantJudge, rare: frozenset[Any], period: Period
+) -> OutlierTally:
+    looks = _looks(period_briefs.observed, judge, rare, period)
 
-    def found(briefs: Iterator[Brief]) -> Iterable[str]:
+    def summarize(briefs: Iterator[Brief]) -> Iterable[str]:
         for brief, reasons, features in looks(briefs):
             if reasons:
                 odd = [brief.root, brief.began_at, brief.type, brief.variant, reasons]
                 yield json.dumps([odd, features])
 
-    strange = Strange()
-    for line in collected(got.frame, found):
+    strange = OutlierTally()
+    for line in collect(period_briefs.frame, summarize):
         (*facts, reasons), features = json.loads(line)
-        strange.take(Odd._make([*facts, [Reason(*each) for each in reasons]]), features)
+        strange.take(
+            Odd._make([*facts, [Reason(*facts_of_reason) for facts_of_reason in reasons]]), features
+        )
     strange.odd.sort(key=lambda odd: -odd.root)
     return strange
 
 
 def _report(
     facts: Json,
-    learnt: Learnt,
+    norms: Norms,
     sums: Sums,
-    counted: Sequence[VariantCount],
-    strange: Strange,
-    asked: Thresholds,
+    variants: Sequence[VariantCount],
+    strange: OutlierTally,
+    thresholds: Thresholds,
 ) -> ExpectationsReport:
     return ExpectationsReport(
         **facts,
-        conversations=sums.judged,
+        conversations=sums.conversations,
         young=sums.left_out["young"],
         unknown=sums.left_out["unknown"],
         cut=sums.left_out["cut"],
-        variants_count=len(counted),
+        variants_count=len(variants),
         outliers_count=strange.count,
-        counted_all=learnt.is_all and not sums.uncounted and strange.count <= MOST_STRANGE,
-        types=_types(learnt),
-        variants=[_variant(one, sums) for one in _shown(counted)],
-        outliers=[_outlier(one) for one in strange.odd[:STRANGE_SHOWN]],
+        counted_all=norms.is_all and not sums.uncounted and strange.count <= MOST_STRANGE,
+        types=_types(norms),
+        variants=[_variant(variant, sums) for variant in _selection(variants)],
+        outliers=[_outlier(odd) for odd in strange.odd[:STRANGE_SHOWN]],
         groups=_groups(strange),
-        proposals=proposals(learnt, asked),
+        proposals=proposals(norms, thresholds),
     )
 
 
-def _types(learnt: Learnt) -> list[LearntType]:
+def _types(norms: Norms) -> list[LearntType]:
     effects: defaultdict[str, list[Expectation]] = defaultdict(list)
     orders: defaultdict[str, list[TypeOrder]] = defaultdict(list)
-    for one in learnt.expectations:
-        effects[one.type].append(one)
-    for order in learnt.orders:
+    for expectation in norms.expectations:
+        effects[expectation.type].append(expectation)
+    for order in norms.orders:
         orders[order.type].append(order)
     return [
         LearntType(
             type=name,
             messages=count,
-            waited=_times(learnt.waits[name]) if name in learnt.waits else None,
-            leads_to=[_effect(one) for one in effects[name]],
-            after=[LearntOrder(each.after, each.cases, each.held) for each in orders[name]],
+            waited=_times(norms.waits[name]) if name in norms.waits else None,
+            leads_to=[_effect(expectation) for expectation in effects[name]],
+            after=[
+                LearntOrder(order.predecessor, order.cases, order.hits) for order in orders[name]
+            ],
         )
-        for name, count in sorted(learnt.messages.items(), key=lambda one: (-one[1], one[0]))
+        for name, count in sorted(norms.messages.items(), key=lambda entry: (-entry[1], entry[0]))
     ]
 
 
-def _effect(one: Expectation) -> LearntEffect:
+def _effect(expectation: Expectation) -> LearntEffect:
     return LearntEffect(
-        type=one.effect,
-        cases=one.cases,
-        led=one.led,
-        share=round(one.share, 6),
-        young=one.left_out,
-        many=[Multiplicity(each, times) for each, times in one.many.items()],
-        within=_times(one.times),
+        type=expectation.effect,
+        cases=expectation.cases,
+        led=expectation.hits,
+        share=round(expectation.share, 6),
+        young=expectation.left_out,
+        many=[Multiplicity(number, times) for number, times in expectation.numbers.items()],
+        within=_times(expectation.times),
     )
 
 
@@ -433,40 +441,40 @@ def _times(times: Times) -> TimesTaken:
 
 
 def duration(microseconds: float | None) -> Duration:
-    """A time as counted, in whole microseconds; none as well."""
+    """A time in whole microseconds; 0 for None."""
     return Duration(round(microseconds or 0))
 
 
-def _shown(counted: Sequence[VariantCount]) -> list[VariantCount]:
-    """The commonest variants, and the rarest of those that are rare."""
-    if len(counted) <= VARIANTS_SHOWN:
-        return [*counted]
+def _selection(variants: Sequence[VariantCount]) -> list[VariantCount]:
+    """The commonest variants, and the rarest of the rare ones."""
+    if len(variants) <= VARIANTS_SHOWN:
+        return [*variants]
     half = VARIANTS_SHOWN // 2
-    rare = [one for one in counted[half:] if one.rare]
-    return [*counted[:half], *rare[-half:]]
+    rare = [variant for variant in variants[half:] if variant.rare]
+    return [*variants[:half], *rare[-half:]]
 
 
-def _variant(one: VariantCount, sums: Sums) -> LearntVariant:
-    seen = sums.variants[one.type, one.digest]
+def _variant(variant: VariantCount, sums: Sums) -> LearntVariant:
+    sample = sums.variants[variant.type, variant.digest]
     return LearntVariant(
-        variant=one.digest,
-        type=one.type,
-        count=one.size,
-        share=round(one.share, 6),
-        rare=one.rare,
-        examples=seen.examples,
-        lasted=Lasted(*(duration(seen.lasted.quantile(share)) for share in (0.5, 0.99))),
-        flow=None if seen.shape is None else Flow.of(json.loads(seen.shape)),
+        variant=variant.digest,
+        type=variant.type,
+        count=variant.size,
+        share=round(variant.share, 6),
+        rare=variant.rare,
+        examples=sample.examples,
+        lasted=Lasted(*(duration(sample.lasted.quantile(share)) for share in (0.5, 0.99))),
+        flow=None if sample.shape is None else Flow.of(json.loads(sample.shape)),
     )
 
 
 def _outlier(odd: Odd) -> Outlier:
     return Outlier(
         event=odd.root,
-        at=Microseconds(odd.at),
+        at=Microseconds(odd.began_at),
         type=odd.type,
         variant=odd.variant,
-        reasons=[_reason(each) for each in odd.reasons],
+        reasons=[_reason(reason) for reason in odd.reasons],
     )
 
 
@@ -475,15 +483,15 @@ def _reason(reason: Reason) -> OutlierReason:
     return OutlierReason(
         kind=reason.kind,
         type=reason.type,
-        other=reason.other,
+        other=reason.subject,
         event=reason.event,
         seconds=duration(reason.value) if is_time else None,
         count=int(reason.value or 0) if reason.kind == "many" else None,
     )
 
 
-def _groups(strange: Strange) -> list[OutlierGroup]:
-    """Reasons, with what their conversations have in common; those of most first."""
+def _groups(strange: OutlierTally) -> list[OutlierGroup]:
+    """Reasons, with what their conversations have in common; the most frequent first."""
     return [
         OutlierGroup(
             kind=group[0],
@@ -491,7 +499,9 @@ def _groups(strange: Strange) -> list[OutlierGroup]:
             other=group[2],
             count=count,
             examples=sorted(strange.examples[group]),
-            in_common=contrasts(strange.features[group], count, strange.others, strange.of_others),
+            in_common=contrasts(
+                strange.features[group], count, strange.ordinary_features, strange.ordinary_count
+            ),
         )
         for group, count in strange.groups.most_common(GROUPS_SHOWN)
     ]

@@ -24,7 +24,7 @@ MOST_DEPTH = 6
 MOST_ELEMENTS = 4  # of a list of tables, the first
 MOST_VALUES = 64  # in a list of values; a rule refuses more
 LONGEST_VALUE = 2_048  # bytes, as for a rule
-LONGEST_PLACE = 512  # characters, as for a rule
+LONGEST_PATH = 512  # characters, as for a rule
 
 FIELDS_LEFT, DEPTH_LEFT, LONG_LEFT = "fields", "depth", "long values"
 NOT_JSON, NOT_WHOLE = "bodies not JSON", "bodies too large"
@@ -34,12 +34,12 @@ PROPERTIES = ("message_id", "correlation_id")
 # Headers that the broker writes or reads: they tell of its work, and repeat for many messages.
 OF_BROKER = frozenset({"CC", "BCC", "x-death", "x-delivery-count", "x-delay", "x-match"})
 OF_BROKER_BEGIN = ("x-first-death-", "x-last-death-", "x-received-from", "x-shovel")
-NOTHING = frozenset(
+EMPTY_VALUES = frozenset(
     {"", "00000000-0000-0000-0000-000000000000", "null", "None", "nil", "undefined", "NaN"}
 )
 
 
-def fields_of(properties: Any, body: bytes, left: Counter[str]) -> list[Field]:
+def fields_of(properties: Any, body: bytes, skipped: Counter[str]) -> list[Field]:
     """The places of a message that hold values, with each value.
 
     Args:
@@ -47,85 +47,85 @@ def fields_of(properties: Any, body: bytes, left: Counter[str]) -> list[Field]:
         body: as far as it is whole and not too large; otherwise empty.
         left: counts what is beyond the bounds.
     """
-    found: list[Field] = []
+    fields: list[Field] = []
     if not isinstance(properties, dict):
-        return found
+        return fields
     for name in PROPERTIES:
         if name in properties:
-            _walk(f"{PROPERTY}/{name}", properties[name], MOST_DEPTH, (found, left, True))
+            _walk(f"{PROPERTY}/{name}", properties[name], MOST_DEPTH, (fields, skipped, True))
     # The body first: a table of ten thousand headers must not hide it.
     tree = parse(body, Counter())
     if tree is not None:
-        _walk(PAYLOAD, tree, 0, (found, left, False))
+        _walk(PAYLOAD, tree, 0, (fields, skipped, False))
     elif body:
-        left[NOT_JSON] += 1
+        skipped[NOT_JSON] += 1
     headers = properties.get("headers")
     for name, value in headers.items() if isinstance(headers, dict) else ():
-        if len(found) >= MOST_FIELDS:
+        if len(fields) >= MOST_FIELDS:
             break
         if name and name not in OF_BROKER and not name.startswith(OF_BROKER_BEGIN):
-            _walk(_below(HEADER, name), value, 1, (found, left, True))
-    if len(found) >= MOST_FIELDS:
-        left[FIELDS_LEFT] += 1
-        del found[MOST_FIELDS:]
-    return found
+            _walk(_child_path(HEADER, name), value, 1, (fields, skipped, True))
+    if len(fields) >= MOST_FIELDS:
+        skipped[FIELDS_LEFT] += 1
+        del fields[MOST_FIELDS:]
+    return fields
 
 
 # What is found, what is left out, and whether it is of an AMQP table.
 _Walked: TypeAlias = tuple[list[Field], Counter[str], bool]
 
 
-def _walk(place: str, tree: Any, depth: int, walked: _Walked) -> None:
-    found, left, of_table = walked
-    value = value_of(tree, of_table, left)
+def _walk(path: str, tree: Any, depth: int, walked: _Walked) -> None:
+    fields, skipped, of_table = walked
+    value = value_of(tree, of_table, skipped)
     if value is not None:
-        if len(place) <= LONGEST_PLACE:
-            found.append((place, value))
+        if len(path) <= LONGEST_PATH:
+            fields.append((path, value))
     elif isinstance(tree, (dict, list)) and tree:
         if depth >= MOST_DEPTH:
-            left[DEPTH_LEFT] += 1
+            skipped[DEPTH_LEFT] += 1
         elif isinstance(tree, list):
-            _elements(place, tree, depth, walked)
+            _elements(path, tree, depth, walked)
         else:
-            for name, below in tree.items():
-                if len(found) >= MOST_FIELDS:
+            for name, child in tree.items():
+                if len(fields) >= MOST_FIELDS:
                     break
                 if name:
-                    _walk(_below(place, name), below, depth + 1, walked)
+                    _walk(_child_path(path, name), child, depth + 1, walked)
 
 
-def _elements(place: str, tree: list[Any], depth: int, walked: _Walked) -> None:
+def _elements(path: str, tree: list[Any], depth: int, walked: _Walked) -> None:
     """A list's values, or what stands in its first tables."""
-    found, left, of_table = walked
-    values = [value_of(each, of_table, left) for each in tree[: MOST_VALUES + 1]]
+    fields, skipped, of_table = walked
+    values = [value_of(element, of_table, skipped) for element in tree[: MOST_VALUES + 1]]
     if depth and len(tree) <= MOST_VALUES:  # the whole body is no place
-        known = [(place, value) for value in values if value is not None]
-        found += known
-        for back in (-1, -2) if known else ():
+        present = [(path, value) for value in values if value is not None]
+        fields += present
+        for back in (-1, -2) if present else ():
             if len(values) >= -back and (last := values[back]) is not None:
-                found.append((f"{place}/{back}", last))
-    for index, (known_as, each) in enumerate(zip(values, tree[:MOST_ELEMENTS], strict=False)):
-        if known_as is None or not depth:
-            _walk(f"{place}/{index}", each, depth + 1, walked)
+                fields.append((f"{path}/{back}", last))
+    for index, (text, element) in enumerate(zip(values, tree[:MOST_ELEMENTS], strict=False)):
+        if text is None or not depth:
+            _walk(f"{path}/{index}", element, depth + 1, walked)
 
 
 # Messages have the same places again and again.
-_places: dict[tuple[str, str], str] = {}
-_MOST_KNOWN = 10_000
+_paths: dict[tuple[str, str], str] = {}
+_MOST_PATHS = 10_000
 
 
-def _below(place: str, name: str) -> str:
+def _child_path(parent: str, name: str) -> str:
     """The place of a field."""
-    known = _places.get((place, name))
-    if known is None:
-        if len(_places) >= _MOST_KNOWN:
-            _places.clear()
+    path = _paths.get((parent, name))
+    if path is None:
+        if len(_paths) >= _MOST_PATHS:
+            _paths.clear()
         escaped = storable(name).replace("~", "~0").replace("/", "~1")
-        known = _places[place, name] = f"{place}/{escaped}"
-    return known
+        path = _paths[parent, name] = f"{parent}/{escaped}"
+    return path
 
 
-def value_of(raw: Any, of_table: bool, left: Counter[str]) -> str | None:
+def value_of(raw: Any, of_table: bool, skipped: Counter[str]) -> str | None:
     """A value as text that tells it from others, as rules do; None if it is none.
 
     ``of_table``: it is of an AMQP table, where ``{"base64": …}`` is a byte array.
@@ -140,10 +140,10 @@ def value_of(raw: Any, of_table: bool, left: Counter[str]) -> str | None:
     else:
         return None
     if len(value) > LONGEST_VALUE:
-        left[LONG_LEFT] += 1
+        skipped[LONG_LEFT] += 1
         return None
     value = storable(value)
-    return None if value in NOTHING else value
+    return None if value in EMPTY_VALUES else value
 
 
 def bytes_in(raw: Any) -> bytes | None:
@@ -159,14 +159,14 @@ def bytes_in(raw: Any) -> bytes | None:
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?)?\s?(Z|[+-]\d\d:?\d\d)?")
 _EPOCH = re.compile(r"\d{10}|\d{13}|\d{16}|\d{19}")
 # A number that says a time within this of when its event was recorded is taken for one.
-NEAR = 86_400_000_000  # µs
+NEAR_TIME = 86_400_000_000  # µs
 
 
 def is_time(value: str, recorded_at: int) -> bool:
     """Tell whether a value is a date or a time: written out, or an epoch's number near it (µs)."""
     if _EPOCH.fullmatch(value):
         moment: int = int(value) * 1_000_000 // 10 ** (len(value) - 10)
-        return abs(moment - recorded_at) < NEAR
+        return abs(moment - recorded_at) < NEAR_TIME
     return bool(_ISO.fullmatch(value)) or _is_clock(value, recorded_at)
 
 

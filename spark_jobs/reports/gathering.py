@@ -1,12 +1,11 @@
-"""Brings the events of each conversation of a period together, for jobs that look at all of them.
+"""Gathering the events of each conversation of a period, for jobs that read whole conversations.
 
-Here a conversation is everything that messages and links join, and with ``via=conversation``
-shared keys too, in whichever direction: so whatever led to one of its events, or was led to, is in
-it as well. A publish that made a queue too long is not joined with the message that had to go: else
-all that ever went through a full queue would be one conversation. A conversation is of the period
-if its first event was recorded then; what belongs to it is looked for up to a later time. The
-driver finds what is joined, from three numbers an event. Spark brings the events themselves
-together, and hands them to a function a conversation at a time.
+A conversation is here all events joined by messages and links, and with ``via=conversation`` by
+shared keys too, in either direction. A publish that overflows a queue is not joined with the
+message that had to go: else all that ever went through a full queue would be one conversation. A
+conversation is of the period in which its first event was recorded; its other events may be later.
+The driver joins events by three numbers each; Spark brings the events themselves together, and
+hands them to a function one conversation at a time.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from model.happened import Cause, ConversationEvent, causes_of, keys_in
 from model.jobs import Problem
 from model.message_types import type_of
 from model.words import IS_CONVERSATION, Disposition, EdgeKind, EventType, Match, Via
-from spark_jobs.chains.causes import named_in
+from spark_jobs.chains.causes import causes_in
 from spark_jobs.chains.executors import slices_of, tasks_at_a_time
 from spark_jobs.chains.history import MAX_ID, History
 from spark_jobs.chains.ranges import Longs
@@ -51,32 +50,17 @@ Row: TypeAlias = dict[str, Any]
 
 # Events that the driver joins, at about 60 bytes each.
 MOST_EVENTS = 20_000_000
-# Of a conversation, so many events are looked at, the first: a task holds them all.
+# The first events of a conversation, which a task holds; more are cut off.
 MOST_EACH = 10_000
-# What Spark sends to each task instead of moving events.
+# Rows that Spark sends to each task instead of moving events.
 BROADCAST_ROWS = 2_000_000
 
 COLUMNS = (
-    "id",
-    "type",
-    "match",
-    "cause_id",
-    "participant",
-    "participant_name",
-    "recorded_at",
-    "exchange",
-    "routing_keys",
-    "queue",
-    "routed_queues",
-    "redelivered",
-    "settlement",
-    "settled_at",
-    "properties",
-    "envelope",
-    "links",
-    "conversations",
+    *("id", "type", "match", "cause_id", "participant", "participant_name"),
+    *("recorded_at", "exchange", "routing_keys", "queue", "routed_queues", "redelivered"),
+    *("settlement", "settled_at", "properties", "envelope", "links", "conversations"),
 )
-"""What `told` needs of an event."""
+"""The columns that `conversation_of_rows` needs."""
 
 
 class ConversationTable(NamedTuple):
@@ -99,40 +83,39 @@ class ConversationRows:
     open_at: frozenset[int] = frozenset()
 
 
-def gathered(
+def conversation_events(
     spark: SparkSession,
     database: DatabaseAddress,
     period: Period,
     via: Via,
     *,
-    through: int | None = None,
+    end_at: int | None = None,
     columns: Sequence[str] = COLUMNS,
 ) -> DataFrame | None:
     """The events of a period's conversations, with the column ``root``; None if there are none.
 
-    Each conversation is in one partition, its events together and by id (see `each`). They are
-    looked for up to what was recorded before ``through`` (µs); without it, up to the newest event.
-    Quiet traffic is left out. Raises `JobError` where the period has more events than the driver
-    can join.
+    Each conversation is in one partition, its events together and by id (see `conversations`), up
+    to those recorded before ``end_at`` (µs), by default up to the newest. Quiet traffic is left
+    out. Raises `JobError` where the period has more events than the driver can join.
     """
     if period.ids is None:
         return None
     first, last = period.ids
-    end = max(last, end_of(period, through))
-    joined = join(period.history.connection, period.trace, (first, last), end, via)
-    if not len(joined.ids):
+    end = max(last, end_of(period, end_at))
+    table = join(period.history.connection, period.trace, (first, last), end, via)
+    if not len(table.ids):
         return None
     slices = slices_of(spark, period.trace, first, end)
-    events = _read(spark, database, columns, slices, joined)
-    parts = max(tasks_at_a_time(spark), -(-len(joined.ids) // MOST_ROWS))
+    events = _read(spark, database, columns, slices, table)
+    parts = max(tasks_at_a_time(spark), -(-len(table.ids) // MOST_ROWS))
     publishers = _publishers(period.history.connection, period.trace, (first, end), via)
     publishing = _frame(spark, publishers)
     events = events.join(F.broadcast(publishing), "participant", "left")
     losses = _losses(period.history.connection, period.trace, (first, end))
-    lost = _frame(spark, losses)
+    loss_frame = _frame(spark, losses)
     if len(losses) <= BROADCAST_ROWS:
-        lost = F.broadcast(lost)
-    events = events.join(lost, "id", "left")
+        loss_frame = F.broadcast(loss_frame)
+    events = events.join(loss_frame, "id", "left")
     return events.repartition(parts, "root").sortWithinPartitions("root", "id")
 
 
@@ -141,15 +124,14 @@ def _read(
     database: DatabaseAddress,
     columns: Sequence[str],
     slices: Sequence[Slice],
-    joined: ConversationTable,
+    table: ConversationTable,
 ) -> DataFrame:
     """The slices' events that are joined, with the column ``root``.
 
-    What is joined goes to the task that reads the slice: for Spark to bring both together it would
-    have to move all events once more.
+    Ids and roots go to the task that reads the slice: a join by Spark would move all events again.
     """
-    cuts = np.searchsorted(joined.ids, [part.last_id for part in slices], "right")[:-1]
-    parts = zip(np.split(joined.ids, cuts), np.split(joined.roots, cuts), strict=True)
+    cuts = np.searchsorted(table.ids, [part.last_id for part in slices], "right")[:-1]
+    parts = zip(np.split(table.ids, cuts), np.split(table.roots, cuts), strict=True)
     texts = [zlib.compress(np.stack([ids, ids - roots]).tobytes(), 1) for ids, roots in parts]
     frame = _frame(spark, pa.table({"number": range(len(slices)), "joined": texts}))
 
@@ -157,17 +139,17 @@ def _read(
         for batch in batches:
             for number, text in zip(*batch.to_pydict().values(), strict=True):
                 ids, back = np.frombuffer(zlib.decompress(text), np.int64).reshape(2, -1)
-                for some in read(database, columns, slices[number]) if len(ids) else ():
-                    kept = some.filter(pa.array(_among(ids, some.column("id"))))
-                    places = np.searchsorted(ids, kept.column("id"))
-                    yield kept.append_column("root", pa.array(ids[places] - back[places]))
+                for events in read(database, columns, slices[number]) if len(ids) else ():
+                    members = events.filter(pa.array(_is_member(ids, events.column("id"))))
+                    positions = np.searchsorted(ids, members.column("id"))
+                    yield members.append_column("root", pa.array(ids[positions] - back[positions]))
 
     schema = spark_schema(columns).add("root", LongType())
     return frame.repartition(len(slices)).mapInArrow(rooted, schema)
 
 
 def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """A table for Spark. Of an empty one Connect would not know the columns by itself."""
+    """A table for Spark, with its schema: Connect would not know the columns of an empty one."""
     return spark.createDataFrame(table, from_arrow_schema(table.schema))
 
 
@@ -181,17 +163,17 @@ def _publishers(connection: Connection, trace: int, span: tuple[int, int], via: 
     )
     order = np.argsort(participants, kind="stable")
     numbers, starts = np.unique(participants[order], return_index=True)
-    found: dict[int, Row] = {each["participant"]: each for each in _unnamed(connection, trace, via)}
-    for number, its in zip(numbers.tolist(), np.split(ids[order], starts[1:]), strict=True):
-        newest = its[-MOST_PUBLISHES:]
-        since = int(its[-MOST_PUBLISHES - 1]) if len(its) > MOST_PUBLISHES else 0
-        one = found.setdefault(number, {"participant": number})
-        one |= {"newest": newest.tolist(), "since": since}
-    return pa.Table.from_pylist([*found.values()], schema=_PUBLISHERS)
+    records: dict[int, Row] = {row["participant"]: row for row in _unnamed(connection, trace, via)}
+    for number, publishes in zip(numbers.tolist(), np.split(ids[order], starts[1:]), strict=True):
+        newest = publishes[-MOST_PUBLISHES:]
+        floor = int(publishes[-MOST_PUBLISHES - 1]) if len(publishes) > MOST_PUBLISHES else 0
+        record = records.setdefault(number, {"participant": number})
+        record |= {"newest": newest.tolist(), "since": floor}
+    return pa.Table.from_pylist([*records.values()], schema=_PUBLISHERS)
 
 
 def _unnamed(connection: Connection, trace: int, via: Via) -> Iterator[Row]:
-    """The last publish that names no cause of each participant that has one, and its numbers."""
+    """The last publish that names no cause of each participant, if any, and its numbers."""
     names = f"SELECT 1 FROM edges WHERE effect_id = e.id AND kind <> {int(EdgeKind.candidate)}"
     shares = (
         f" AND NOT EXISTS (SELECT 1 FROM keys AS k WHERE k.trace_id = {trace}"
@@ -212,35 +194,35 @@ def _unnamed(connection: Connection, trace: int, via: Via) -> Iterator[Row]:
 
 
 def _losses(connection: Connection, trace: int, span: tuple[int, int]) -> pa.Table:
-    """The losses of publishes' copies, as JSON: by queue, when and why."""
+    """The losses of publishes' copies, as JSON: time and reason by queue."""
     rows = connection.rows(
         f"SELECT event_id, queue, at, reason FROM lost_copies WHERE trace_id = {trace}"
         f" AND event_id BETWEEN {span[0]} AND {span[1]} ORDER BY event_id, queue"
     )
-    found: defaultdict[int, dict[str, tuple[int, str]]] = defaultdict(dict)
+    losses: defaultdict[int, dict[str, tuple[int, str]]] = defaultdict(dict)
     for row in rows:
-        found[row["event_id"]][row["queue"]] = (row["at"], row["reason"])
-    columns = [[*found], [json.dumps(each) for each in found.values()]]
+        losses[row["event_id"]][row["queue"]] = (row["at"], row["reason"])
+    columns = [[*losses], [json.dumps(copies) for copies in losses.values()]]
     return pa.table([pa.array(c, t) for c, t in zip(columns, _LOSSES.types, strict=True)], _LOSSES)
 
 
-def end_of(period: Period, through: int | None) -> int:
-    """The last id of what was recorded before ``through`` (µs); without it, of all."""
-    if through is None:
+def end_of(period: Period, end_at: int | None) -> int:
+    """The last id of what was recorded before ``end_at`` (µs); without it, of all."""
+    if end_at is None:
         newest = period.history.newest_until(period.trace, MAX_ID)
         return newest[0] if newest else 0
-    ids = period.history.ids_between(period.trace, period.since, through)
+    ids = period.history.ids_between(period.trace, period.since, end_at)
     return ids[1] if ids else 0
 
 
 def join(
-    connection: Connection, trace: int, within: tuple[int, int], end: int, via: Via
+    connection: Connection, trace: int, span: tuple[int, int], end: int, via: Via
 ) -> ConversationTable:
     """The conversations that began within a span of ids, with their events up to the id ``end``.
 
     Left out is what an event before the span led to, or shares a key with.
     """
-    first, last = within
+    first, last = span
     ids, causes = _columns(
         connection,
         "SELECT id, coalesce(cause_id, 0) AS cause FROM events"
@@ -253,24 +235,24 @@ def join(
             f"The period has more than {MOST_EVENTS:,} events; ask for a shorter one.",
         )
     oldest = History(connection).oldest(trace)
-    effects, named = _columns(
+    effects, link_causes = _columns(
         connection,
         "SELECT effect_id, cause_id FROM edges"
         f" WHERE trace_id = {trace} AND effect_id BETWEEN {first} AND {end}"
         f" AND kind NOT IN ({int(EdgeKind.candidate)}, {int(EdgeKind.overflow)})",
     )
-    led = np.flatnonzero(causes >= oldest)
-    a = np.concatenate([ids[led], effects])
-    b = np.concatenate([causes[led], named])
-    kept = _among(ids, a) & (b >= oldest)
-    a, b = a[kept], b[kept]
+    with_cause = np.flatnonzero(causes >= oldest)
+    a = np.concatenate([ids[with_cause], effects])
+    b = np.concatenate([causes[with_cause], link_causes])
+    is_stored = _is_member(ids, a) & (b >= oldest)
+    a, b = a[is_stored], b[is_stored]
     is_before = b < first
     begun_before = np.searchsorted(ids, a[is_before])
     if via is Via.conversation:
-        shared = _shared_before(connection, trace, (first, end))
-        kept_shared = np.searchsorted(ids, shared[_among(ids, shared)])
-        begun_before = np.concatenate([begun_before, kept_shared])
-    inside = ~is_before & _among(ids, b)
+        key_events = _shared_before(connection, trace, (first, end))
+        shared_indexes = np.searchsorted(ids, key_events[_is_member(ids, key_events)])
+        begun_before = np.concatenate([begun_before, shared_indexes])
+    inside = ~is_before & _is_member(ids, b)
     pairs = [np.searchsorted(ids, a[inside]), np.searchsorted(ids, b[inside])]
     if via is Via.conversation:
         pairs = _with_keys(connection, trace, (first, end), ids, pairs)
@@ -278,12 +260,12 @@ def join(
     is_ours = np.ones(len(ids), dtype=bool)
     is_ours[labels[begun_before]] = False
     roots = ids[labels]
-    wanted = is_ours[labels] & (roots <= last)
-    return ConversationTable(ids[wanted], roots[wanted])
+    is_selected = is_ours[labels] & (roots <= last)
+    return ConversationTable(ids[is_selected], roots[is_selected])
 
 
 def components(count: int, a: Longs, b: Longs) -> Longs:
-    """For each of so many places the least place that pairs of places join it with."""
+    """The least position that each of ``count`` positions is joined with, by pairs of positions."""
     labels = np.arange(count, dtype=np.int64)
     while True:
         low = np.minimum(labels[a], labels[b])
@@ -300,7 +282,7 @@ def components(count: int, a: Longs, b: Longs) -> Longs:
 def _with_keys(
     connection: Connection, trace: int, span: tuple[int, int], ids: Longs, pairs: list[Longs]
 ) -> list[Longs]:
-    """The pairs, and one of each event that shares a key, with the first that has it."""
+    """The pairs, and a pair of each event that shares a key with the first that has it."""
     sql = (
         f"SELECT event_id, key FROM keys WHERE trace_id = {trace}"
         f" AND event_id BETWEEN {span[0]} AND {span[1]} AND (roles & {IS_CONVERSATION}) <> 0"
@@ -311,15 +293,18 @@ def _with_keys(
     )
     events = table.column("event_id").to_numpy()
     numbers = table.column("key").combine_chunks().dictionary_encode().indices.to_numpy()
-    kept = _among(ids, events)
-    places, numbers = np.searchsorted(ids, events[kept]), numbers[kept]
-    _, first, which = np.unique(numbers, return_index=True, return_inverse=True)
-    return [np.concatenate([pairs[0], places]), np.concatenate([pairs[1], places[first][which]])]
+    is_inside = _is_member(ids, events)
+    indexes, numbers = np.searchsorted(ids, events[is_inside]), numbers[is_inside]
+    _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    return [
+        np.concatenate([pairs[0], indexes]),
+        np.concatenate([pairs[1], indexes[first][inverse]]),
+    ]
 
 
 def _shared_before(connection: Connection, trace: int, span: tuple[int, int]) -> Longs:
-    """The events of a span that share a key with one before it which is still stored."""
-    shared, _ = _columns(
+    """The events of a span that share a key with an earlier event that is still stored."""
+    events, _ = _columns(
         connection,
         f"SELECT k.event_id, 0 AS cause FROM keys AS k WHERE k.trace_id = {trace}"
         f" AND k.event_id BETWEEN {span[0]} AND {span[1]} AND (k.roles & {IS_CONVERSATION}) <> 0"
@@ -328,7 +313,7 @@ def _shared_before(connection: Connection, trace: int, span: tuple[int, int]) ->
         f" AND b.run >= -({span[0]} >> 16)"
         f" AND (b.roles & {IS_CONVERSATION}) = {IS_CONVERSATION} AND NOT e.quiet)",
     )
-    return np.unique(shared)
+    return np.unique(events)
 
 
 _PUBLISHERS = pa.schema(
@@ -350,45 +335,46 @@ def _columns(connection: Connection, sql: str) -> list[Longs]:
     ]
 
 
-def _among(ids: Longs, some: Longs) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Flag those that are among the ids."""
-    return np.isin(some, ids)
+def _is_member(ids: Longs, events: Longs) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.isin(events, ids)
 
 
-def each(
+def conversations(
     batches: Iterable[pa.RecordBatch], via: Via, gaps: Sequence[Gap] = ()
 ) -> Iterator[ConversationRows]:
     """Each conversation of a partition of `gathered`; without ``gaps`` as if there were none."""
     rows = (row for batch in batches for row in batch.to_pylist())
-    for root, its_rows in groupby(rows, key=lambda row: row["root"]):
-        taken: dict[int, Row] = {}
+    for root, event_rows in groupby(rows, key=lambda row: row["root"]):
+        members: dict[int, Row] = {}
         is_cut = False
-        for row in its_rows:
-            if len(taken) < MOST_EACH:
-                taken[row["id"]] = row
+        for row in event_rows:
+            if len(members) < MOST_EACH:
+                members[row["id"]] = row
             else:
                 is_cut = True
-        yield told(root, taken, via, gaps, is_cut=is_cut)
+        yield conversation_of_rows(root, members, via, gaps, is_cut=is_cut)
 
 
-def told(
+def conversation_of_rows(
     root: int, rows: dict[int, Row], via: Via, gaps: Sequence[Gap] = (), *, is_cut: bool = False
 ) -> ConversationRows:
     """A conversation by the rows of its events, which may have more columns than `COLUMNS`."""
     for row in rows.values():
         row["properties"] = json.loads(row["properties"])
-    events = {event_id: happened_in(row) for event_id, row in rows.items()}
-    named = {
-        event_id: [Cause(one.cause, one.rule, one.kind.name) for one in named_in(row["links"])]
+    events = {event_id: event_in(row) for event_id, row in rows.items()}
+    links = {
+        event_id: [
+            Cause(cause.cause, cause.rule, cause.kind.name) for cause in causes_in(row["links"])
+        ]
         for event_id, row in rows.items()
         if row["links"]
     }
-    shared = {
+    keys = {
         event_id: row["conversations"].split(",")
         for event_id, row in rows.items()
         if row["conversations"]
     }
-    causes = causes_of(events, named, via, roots={root}, members=events, shared=shared)
+    causes = causes_of(events, links, via, roots={root}, members=events, shared=keys)
     conversation = conversation_of(
         events[root],
         events.values(),
@@ -403,7 +389,7 @@ def told(
             if "newest" in row
         },
         losses={
-            event_id: {queue: Loss(*each) for queue, each in json.loads(row["losses"]).items()}
+            event_id: {queue: Loss(*loss) for queue, loss in json.loads(row["losses"]).items()}
             for event_id, row in rows.items()
             if row.get("losses")
         },
@@ -412,9 +398,9 @@ def told(
     )
     open_at = frozenset(
         event_id
-        for event_id, found in named.items()
+        for event_id, event_links in links.items()
         if events[event_id].type is EventType.published
-        and any(each.event not in events for each in found)
+        and any(link.event not in events for link in event_links)
     )
     return ConversationRows(conversation, rows, is_cut, open_at)
 
@@ -425,7 +411,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
-def happened_in(row: Row) -> ConversationEvent:
+def event_in(row: Row) -> ConversationEvent:
     """An event's row, whose properties were read, as `ConversationEvent`."""
     properties = row["properties"]
     routing_keys = _names(row["routing_keys"])

@@ -1,7 +1,4 @@
-"""A look at the newest of a trace's events for what ties its messages together, without Spark.
-
-`spark_jobs.reports.beside` is the process that looks.
-"""
+"""A look at a trace's newest events for rules of links, in one process without Spark."""
 
 from __future__ import annotations
 
@@ -11,28 +8,30 @@ from pathlib import Path
 
 from model.reports.correlations import CorrelationReport
 from spark_jobs.progress import Meter, silent
-from spark_jobs.reports import period
-from spark_jobs.reports.correlations_job import Gathering, at_once, correlated
+from spark_jobs.reports.correlations_job import Gathering, correlate, gather_here
+from spark_jobs.reports.period import Period, open_period
 from spark_jobs.reports.request import ReportRequest
 from spark_jobs.spark.database import DatabaseAddress
 
-ALWAYS = 10**16  # µs
+END_OF_TIME = 10**16  # µs
 
 
 def look(database: DatabaseAddress, vhost: str, events: int) -> CorrelationReport:
-    """Find rules that the newest of a trace's events speak for; raises `JobError`."""
-    request = ReportRequest(database, "correlations", "0" * 16, vhost, 0, ALWAYS, Path(os.devnull))
-    with period.opened(database, vhost, 0, ALWAYS) as opened:
-        newest = replace(opened, ids=_newest(opened, events))
-        return correlated(Gathering(1, at_once), request, newest, Meter(silent))
+    """The correlations of a trace's newest events; raises `JobError`."""
+    request = ReportRequest(
+        database, "correlations", "0" * 16, vhost, 0, END_OF_TIME, Path(os.devnull)
+    )
+    with open_period(database, vhost, 0, END_OF_TIME) as period:
+        newest = replace(period, ids=_newest(period, events))
+        return correlate(Gathering(1, gather_here), request, newest, Meter(silent))
 
 
-def _newest(opened: period.Period, events: int) -> tuple[int, int] | None:
-    if opened.ids is None:
+def _newest(period: Period, events: int) -> tuple[int, int] | None:
+    if period.ids is None:
         return None
     sql = (
         "SELECT coalesce(min(id), -1) AS first FROM (SELECT id FROM events"
-        f" WHERE trace_id = {opened.trace} ORDER BY id DESC LIMIT {events}) AS newest"
+        f" WHERE trace_id = {period.trace} ORDER BY id DESC LIMIT {events}) AS newest"
     )
-    first = int(opened.history.connection.rows(sql)[0]["first"])
-    return max(first, opened.ids[0]), opened.ids[1]
+    first = int(period.history.connection.rows(sql)[0]["first"])
+    return max(first, period.ids[0]), period.ids[1]

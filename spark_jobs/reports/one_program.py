@@ -1,8 +1,8 @@
-"""Participants that are one program: what the one is handed, the other publishes.
+"""Participants that are one program: one is handed what the other publishes.
 
-A consumer's and a publisher's connection are joined one to one by the values of their messages.
-Only whoever never publishes is joined with whoever is never handed anything, and only of one user:
-no policy joins two users.
+A consumer's and a publisher's connection are joined one to one by the values of their messages: one
+never publishes, the other is never handed anything, and both have the same user, since no policy
+joins two users.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ LEAST_SHARE = 0.9
 MOST_ASKED = 1_000
 
 
-class Acting(NamedTuple):
-    """Knowledge of a participant."""
+class Actor(NamedTuple):
+    """A participant: its name, user, place and client."""
 
     number: int
     name: str
@@ -37,82 +37,91 @@ class Acting(NamedTuple):
 class Program(NamedTuple):
     """Two participants that are one program, and what to set."""
 
-    receiver: Acting
-    publisher: Acting
+    receiver: Actor
+    publisher: Actor
     publishes: int
     share: float
     policy: str | None
     advice: str
 
     def described(self) -> OneProgram:
-        """As reports show it."""
         receiver, publisher = (
-            Who(each.number, each.name) for each in (self.receiver, self.publisher)
+            Who(actor.number, actor.name) for actor in (self.receiver, self.publisher)
         )
         share = round(self.share, 4)
         return OneProgram(receiver, publisher, self.publishes, share, self.policy, self.advice)
 
 
-def programs_of(found: Programs, connection: Connection, trace: int) -> list[Program]:
-    """Find the participants that belong together, by what was found in all parts."""
-    counts = _summed(found)
-    most: dict[int, int] = {}
-    for (_, publisher), (known, _) in counts.items():
-        most[publisher] = max(most.get(publisher, 0), known)
-    wanted = {number for both in counts for number in both}
-    who = _who(connection, trace, sorted(wanted)[:MOST_ASKED])
+def programs_of(figures: Programs, connection: Connection, trace: int) -> list[Program]:
+    """The participants that belong together, by the figures of all parts."""
+    counts = _sums(figures)
+    best: dict[int, int] = {}
+    for (_, publisher_number), (publishes, _) in counts.items():
+        best[publisher_number] = max(best.get(publisher_number, 0), publishes)
+    numbers = {number for pair in counts for number in pair}
+    actors = _actors(connection, trace, sorted(numbers)[:MOST_ASKED])
     policy = str(connection.rows(f"SELECT policy FROM traces WHERE id = {trace}")[0]["policy"])
     ranked = []
-    for (receiver, publisher), (known, newest) in counts.items():
+    for (receiver_number, publisher_number), (publishes, newest) in counts.items():
         if (
-            known < max(LEAST_KNOWN, LEAST_SHARE * most[publisher])
+            publishes < max(LEAST_KNOWN, LEAST_SHARE * best[publisher_number])
             or not {
-                receiver,
-                publisher,
+                receiver_number,
+                publisher_number,
             }
-            <= who.keys()
+            <= actors.keys()
         ):
             continue
-        one, other = who[receiver], who[publisher]
-        if one.user == other.user:
-            alike = (one.place == other.place, one.client == other.client)
-            ranked.append((alike, newest, known, -receiver, -publisher))
-    return list(_one_to_one(sorted(ranked, reverse=True), who, most, policy))
+        receiver, publisher = actors[receiver_number], actors[publisher_number]
+        if receiver.user == publisher.user:
+            alike = (receiver.place == publisher.place, receiver.client == publisher.client)
+            ranked.append((alike, newest, publishes, -receiver_number, -publisher_number))
+    return list(_one_to_one(sorted(ranked, reverse=True), actors, best, policy))
 
 
-def _summed(found: Programs) -> dict[tuple[int, int], tuple[int, int]]:
-    """By long values where a publisher has enough of them, since short ones coincide."""
+def _sums(figures: Programs) -> dict[tuple[int, int], tuple[int, int]]:
+    """Counts by long values where a publisher has enough of them, since short ones coincide."""
     counts: dict[int, dict[tuple[int, int], tuple[int, int]]] = {0: {}, 1: {}}
-    for to, by, is_long, known, newest in zip(*(c.tolist() for c in found), strict=True):
-        before = counts[is_long].get((to, by), (0, 0))
-        counts[is_long][to, by] = (before[0] + known, before[1] + newest)
-    sure = {by for (_, by), (known, _) in counts[1].items() if known >= LEAST_KNOWN}
-    others = {both: those for both, those in counts[0].items() if both[1] not in sure}
-    return {**others, **{both: those for both, those in counts[1].items() if both[1] in sure}}
+    for receiver, publisher, is_long, publishes, newest in zip(
+        *(c.tolist() for c in figures), strict=True
+    ):
+        total = counts[is_long].get((receiver, publisher), (0, 0))
+        counts[is_long][receiver, publisher] = (total[0] + publishes, total[1] + newest)
+    sure = {
+        publisher
+        for (_, publisher), (publishes, _) in counts[1].items()
+        if publishes >= LEAST_KNOWN
+    }
+    short = {pair: sums for pair, sums in counts[0].items() if pair[1] not in sure}
+    return {**short, **{pair: sums for pair, sums in counts[1].items() if pair[1] in sure}}
 
 
 def _one_to_one(
     ranked: Sequence[tuple[Any, ...]],
-    who: Mapping[int, Acting],
-    most: Mapping[int, int],
+    actors: Mapping[int, Actor],
+    best: Mapping[int, int],
     policy: str,
 ) -> Any:
-    taken: set[int] = set()
-    for _, _, known, receiver, publisher in ranked:
-        one, other = who[-receiver], who[-publisher]
-        if not {one.number, other.number} & taken:
-            taken |= {one.number, other.number}
-            share = known / most[other.number]
-            yield Program(one, other, known, share, *_advice(one, other, policy))
+    paired: set[int] = set()
+    for _, _, publishes, receiver_key, publisher_key in ranked:
+        receiver, publisher = actors[-receiver_key], actors[-publisher_key]
+        if not {receiver.number, publisher.number} & paired:
+            paired |= {receiver.number, publisher.number}
+            share = publishes / best[publisher.number]
+            yield Program(
+                receiver, publisher, publishes, share, *_advice(receiver, publisher, policy)
+            )
 
 
-def _advice(one: Acting, other: Acting, policy: str) -> tuple[str | None, str]:
-    """The policy that sees them as one, and a sentence."""
-    if one.place != other.place:
+def _advice(receiver: Actor, publisher: Actor, policy: str) -> tuple[str | None, str]:
+    """The policy that makes them one participant, and a sentence."""
+    if receiver.place != publisher.place:
         return "user", "they act from two places: participants by user are one"
-    if policy in ("channel", "connection") and (one.client is None or one.client == other.client):
+    if policy in ("channel", "connection") and (
+        receiver.client is None or receiver.client == publisher.client
+    ):
         return "client", f"by {policy} a program is several participants: by client they are one"
-    if policy == "client" and (one.client is None or other.client is None):
+    if policy == "client" and (receiver.client is None or publisher.client is None):
         return "host", (
             "their place is shared and they give no name: name their connections alike, take the"
             " place out of ITC_SHARED_PLACES, or see a user at a place as one"
@@ -120,7 +129,7 @@ def _advice(one: Acting, other: Acting, policy: str) -> tuple[str | None, str]:
     return "host", "they have two names at one place: a user at a place is one"
 
 
-def _who(connection: Connection, trace: int, numbers: Sequence[int]) -> dict[int, Acting]:
+def _actors(connection: Connection, trace: int, numbers: Sequence[int]) -> dict[int, Actor]:
     if not numbers:
         return {}
     rows = connection.rows(
@@ -129,21 +138,21 @@ def _who(connection: Connection, trace: int, numbers: Sequence[int]) -> dict[int
         f" WHERE trace_id = {trace} AND number IN ({', '.join(map(str, numbers))})"
     )
     return {
-        row["number"]: Acting(
+        row["number"]: Actor(
             row["number"], row["name"], row["user"], row["place"] or None, row["client"] or None
         )
         for row in rows
     }
 
 
-def joined(programs: Sequence[Program]) -> dict[int, int]:
-    """Of each publisher, who it is the same as."""
-    return {each.publisher.number: each.receiver.number for each in programs}
+def aliases(programs: Sequence[Program]) -> dict[int, int]:
+    """The receiver that each publisher is the same program as."""
+    return {program.publisher.number: program.receiver.number for program in programs}
 
 
-def merged(roll: Mapping[str, Longs], programs: Sequence[Program]) -> dict[str, Longs]:
-    """The events, as if those were one participant."""
-    who = roll["participant"].copy()
-    for publisher, receiver in joined(programs).items():
-        who[roll["participant"] == publisher] = receiver
-    return {**roll, "participant": np.asarray(who, np.int64)}
+def merge(roll: Mapping[str, Longs], programs: Sequence[Program]) -> dict[str, Longs]:
+    """The events, with each program as one participant."""
+    participants = roll["participant"].copy()
+    for publisher, receiver in aliases(programs).items():
+        participants[roll["participant"] == publisher] = receiver
+    return {**roll, "participant": np.asarray(participants, np.int64)}

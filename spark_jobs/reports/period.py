@@ -1,4 +1,4 @@
-"""Knowledge of a period before its job: which ids, what may be missing, what is unsound."""
+"""A period that a job reads: its ids, its gaps, its doubts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Period:
         trace: its number.
         ids: the first and the last id that may be recorded then; None if there is none. Events
             between them may have been recorded a moment outside, so their times count.
-        gaps: in which parts of the period may be missing.
-        sound: what doubts there are about who acted.
-        history: asks the store, while the period is open.
+        gaps: in which events may be missing.
+        sound: the doubts about who acted.
+        history: reads the store, while the period is open.
     """
 
     vhost: str
@@ -38,16 +38,15 @@ class Period:
     history: History = field(repr=False)
 
     def holds(self, recorded_at: int) -> bool:
-        """Tell whether what was recorded then is of the period."""
         return self.since <= recorded_at < self.until
 
 
 @contextmanager
-def opened(database: DatabaseAddress, vhost: str, since: int, until: int) -> Iterator[Period]:
-    """A period, to be counted while it is open.
+def open_period(database: DatabaseAddress, vhost: str, since: int, until: int) -> Iterator[Period]:
+    """A period, to be read while it is open.
 
-    Raises `JobError`: before, if nothing was ever traced there; afterwards, if the period's first
-    event was pruned meanwhile, because then what was counted is a part of it.
+    Raises `JobError` if nothing was ever traced there and, at the end, if the period's first event
+    was pruned meanwhile, so that only a part was read.
     """
     with database.connect() as connection:
         history = History(connection)

@@ -11,71 +11,82 @@ from typing import NamedTuple
 from model.assertions.assertion import Assertion, LeadsTo, Precedence, TypePattern
 from model.assertions.language import LONGEST, to_json, yaml_item
 from model.reports.learning import ProposedAssertion
-from spark_jobs.reports.expectations import Expectation, Learnt, Thresholds, TypeOrder
+from spark_jobs.reports.expectations import Expectation, Norms, Thresholds, TypeOrder
 
-MOST = 500
+MOST_PROPOSALS = 500
 _LONGEST_NAME = 60
 
 
-def proposals(learnt: Learnt, asked: Thresholds) -> list[ProposedAssertion]:
-    """Effects and orders that held in the share asked for, as assertions; the surest first.
-
-    Each with the share and the cases in which it held, as JSON and as an item of YAML.
-    """
-    found = [*_effects(learnt, asked), *_orders(learnt, asked)]
-    found.sort(key=lambda one: (-one.share, -one.cases, one.assertion.name))
-    taken: set[str] = set()
-    return [_shown(one, _unused(one.assertion.name, taken)) for one in found[:MOST]]
+def proposals(norms: Norms, thresholds: Thresholds) -> list[ProposedAssertion]:
+    """Effects and orders that held often enough, as assertions; the surest first."""
+    drafts = [*_effects(norms, thresholds), *_orders(norms, thresholds)]
+    drafts.sort(key=lambda draft: (-draft.share, -draft.cases, draft.assertion.name))
+    names: set[str] = set()
+    return [
+        _to_report(draft, _free_name(draft.assertion.name, names))
+        for draft in drafts[:MOST_PROPOSALS]
+    ]
 
 
 class _Proposal(NamedTuple):
-    """An assertion, and in which share of how many cases it held."""
+    """An assertion, and the share and number of the cases in which it held."""
 
     assertion: Assertion
     share: float
     cases: int
-    held: int
+    hits: int
 
 
-def _shown(one: _Proposal, name: str) -> ProposedAssertion:
-    assertion = replace(one.assertion, name=name)
+def _to_report(draft: _Proposal, name: str) -> ProposedAssertion:
+    assertion = replace(draft.assertion, name=name)
     return ProposedAssertion(
         assertion=to_json(assertion),
-        share=one.share,
-        cases=one.cases,
-        held=one.held,
+        share=draft.share,
+        cases=draft.cases,
+        held=draft.hits,
         yaml=yaml_item(assertion),
     )
 
 
-def _effects(learnt: Learnt, asked: Thresholds) -> Iterator[_Proposal]:
-    for one in learnt.expectations:
-        if one.cases >= asked.cases and one.share >= asked.share and one.type != one.effect:
-            yield _proposal(_led(one), one.share, one.cases, one.led)
+def _effects(norms: Norms, thresholds: Thresholds) -> Iterator[_Proposal]:
+    for expectation in norms.expectations:
+        if (
+            expectation.cases >= thresholds.cases
+            and expectation.share >= thresholds.share
+            and expectation.type != expectation.effect
+        ):
+            yield _proposal(
+                _effect_assertion(expectation),
+                expectation.share,
+                expectation.cases,
+                expectation.hits,
+            )
 
 
-def _orders(learnt: Learnt, asked: Thresholds) -> Iterator[_Proposal]:
-    for one in learnt.orders:
-        if one.held >= asked.share * one.cases:
-            yield _proposal(_ordered(one), one.held / one.cases, one.cases, one.held)
+def _orders(norms: Norms, thresholds: Thresholds) -> Iterator[_Proposal]:
+    for order in norms.orders:
+        if order.hits >= thresholds.share * order.cases:
+            yield _proposal(
+                _order_assertion(order), order.hits / order.cases, order.cases, order.hits
+            )
 
 
-def _proposal(assertion: Assertion, share: float, cases: int, held: int) -> _Proposal:
-    return _Proposal(assertion, round(share, 6), cases, held)
+def _proposal(assertion: Assertion, share: float, cases: int, hits: int) -> _Proposal:
+    return _Proposal(assertion, round(share, 6), cases, hits)
 
 
-def _led(one: Expectation) -> Assertion:
-    within = rounded_up(one.times.patience)
-    what = LeadsTo(TypePattern(one.type), TypePattern(one.effect), within)
-    return Assertion(_name(f"{one.type}-leads-to-{one.effect}"), what)
+def _effect_assertion(expectation: Expectation) -> Assertion:
+    patience = round_up(expectation.times.patience)
+    claim = LeadsTo(TypePattern(expectation.type), TypePattern(expectation.effect), patience)
+    return Assertion(_name(f"{expectation.type}-leads-to-{expectation.effect}"), claim)
 
 
-def _ordered(one: TypeOrder) -> Assertion:
-    what = Precedence(TypePattern(one.type), TypePattern(one.after))
-    return Assertion(_name(f"{one.type}-after-{one.after}"), what)
+def _order_assertion(order: TypeOrder) -> Assertion:
+    claim = Precedence(TypePattern(order.type), TypePattern(order.predecessor))
+    return Assertion(_name(f"{order.type}-after-{order.predecessor}"), claim)
 
 
-def rounded_up(microseconds: float) -> int:
+def round_up(microseconds: float) -> int:
     """A time for people that is not shorter (µs): 1, 2 or 5 of a power of ten, from 1 ms on."""
     milliseconds = max(microseconds / 1_000, 1.0)
     power = 10.0 ** math.floor(math.log10(milliseconds))
@@ -88,10 +99,10 @@ def _name(text: str) -> str:
     return words[:_LONGEST_NAME].strip("-") or "assertion"
 
 
-def _unused(name: str, taken: set[str]) -> str:
-    number, found = 1, name
-    while found in taken:
+def _free_name(name: str, names: set[str]) -> str:
+    number, candidate = 1, name
+    while candidate in names:
         number += 1
-        found = f"{name}-{number}"
-    taken.add(found)
-    return found
+        candidate = f"{name}-{number}"
+    names.add(candidate)
+    return candidate

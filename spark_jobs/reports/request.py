@@ -17,7 +17,7 @@ Json: TypeAlias = dict[str, Any]
 class ReportRequest:
     """A report on a virtual host from ``since`` to before ``until`` (µs), as a JSON file.
 
-    ``asked`` is what else was asked for, by the kind of report; its facts repeat it.
+    ``asked`` are the parameters of the kind of report, which its facts repeat.
     """
 
     database: DatabaseAddress
@@ -30,7 +30,7 @@ class ReportRequest:
     asked: Json = field(default_factory=dict)
 
     def facts(self, period: Period) -> Json:
-        """Return what every report on the period has (`model.reports.facts`), and the request."""
+        """The fields of every report (`model.reports.facts`), and the request's parameters."""
         return {
             "id": self.id,
             "report": self.report,

@@ -1,7 +1,7 @@
-"""Survey of the places of messages, from a part of the events: which may hold keys at all.
+"""Survey of the paths of messages, from a part of the events: which may hold keys at all.
 
-Times, words that repeat and places that hardly occur are known by themselves, before any two
-messages are compared. Nothing here does I/O.
+Times, words that repeat and rare paths are recognized before any two messages are compared. Nothing
+here does I/O.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import NamedTuple
 
 from spark_jobs.reports.flattening import Field, is_time
 
-# Places that are compared: those that occur most.
-MOST_PLACES = 400
-# Of what is looked at, a place that fewer messages have is left out.
+# Paths that are compared: the most frequent.
+MOST_PATHS = 400
+# A path that fewer surveyed messages have is left out.
 LEAST_MESSAGES = 5
-# A value that one participant has more often than this in a part repeats: it is no key.
+# A value that a participant has more often than this in a part is no key.
 MOST_ALIKE = 20
 MOST_OF = 0.9
 # Values this long are not equal by accident, numbers aside.
 LONG = 8
-# Numbers of which this share is one more than the last of their publisher are counted ones.
-COUNTED = 0.8
-LEAST_COUNTED = 10
+# Numbers of which this share is one more than the last of their publisher are counted increments.
+COUNTER_SHARE = 0.8
+LEAST_STEPS = 10
 
 
 class KeyRefusal(enum.StrEnum):
-    """A reason why a place, or a pair of places, is no key."""
+    """A reason why a path, or a pair of paths, is no key."""
 
     time = "a time"
     repeats = "a few values repeat"
@@ -52,16 +52,16 @@ class SurveyEvent(NamedTuple):
     fields: list[Field]
 
 
-class Place(NamedTuple):
-    """A place.
+class KeyPath(NamedTuple):
+    """A path of messages.
 
     Attributes:
         text: its expression.
-        messages: how many that were looked at have it.
-        unique: distinct values by message: 1 where each has one of its own.
-        is_long: whether equal values cannot be an accident.
-        is_counted: whether who reacts writes one more there each time.
-        refusal: why it is no key, if it is none.
+        messages: surveyed messages that have it.
+        unique: distinct values per message: 1 where each has one of its own.
+        is_long: equal values are no accident.
+        is_counted: programs that react count up there.
+        refusal: why it is no key; None if it may be one.
     """
 
     text: str
@@ -74,7 +74,7 @@ class Place(NamedTuple):
 
 @dataclass
 class _Tally:
-    """The tally of a place."""
+    """The tally of a path."""
 
     messages: int = 0
     values: int = 0
@@ -83,22 +83,22 @@ class _Tally:
     times: int = 0
     long: int = 0
     steps: int = 0
-    ones: int = 0
+    increments: int = 0
     last: dict[int, int] = field(default_factory=dict)
 
 
-def surveyed(parts: Iterable[list[SurveyEvent]], reacting: Container[int]) -> list[Place]:
-    """The places that occur, the most frequent first.
+def survey_paths(parts: Iterable[list[SurveyEvent]], reacting: Container[int]) -> list[KeyPath]:
+    """The paths that occur, the most frequent first.
 
-    ``parts`` are events that lie together, by id; ``reacting`` who is handed anything.
+    ``parts`` are runs of events, by id; ``reacting`` the participants that are handed anything.
     """
     tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
     for part in parts:
         _take(part, tallies, reacting)
-    places = [
-        _place(text, tally) for text, tally in tallies.items() if tally.messages >= LEAST_MESSAGES
+    paths = [
+        _path(text, tally) for text, tally in tallies.items() if tally.messages >= LEAST_MESSAGES
     ]
-    return sorted(places, key=lambda place: (-place.messages, place.text))[:MOST_PLACES]
+    return sorted(paths, key=lambda path: (-path.messages, path.text))[:MOST_PATHS]
 
 
 def _take(
@@ -109,26 +109,26 @@ def _take(
     alike: Counter[tuple[str, str, int]] = Counter()
     for tally in tallies.values():
         tally.last.clear()  # parts do not touch
-    for seen in part:
-        for text, value in seen.fields:
+    for event in part:
+        for text, value in event.fields:
             tally = tallies[text]
-            messages[text].add(seen.message)
+            messages[text].add(event.message)
             values[text].add(value)
-            alike[text, value, seen.participant] += 1
+            alike[text, value, event.participant] += 1
             tally.occurrences += 1
-            tally.times += is_time(value, seen.recorded_at)
+            tally.times += is_time(value, event.recorded_at)
             tally.long += len(value) >= LONG and not value.isdecimal()
-            if seen.is_publish and seen.participant in reacting:
-                _step(tally, seen.participant, value)
-    for text, those in messages.items():
-        tallies[text].messages += len(those)
+            if event.is_publish and event.participant in reacting:
+                _step(tally, event.participant, value)
+    for text, publishes in messages.items():
+        tallies[text].messages += len(publishes)
         tallies[text].values += len(values[text])
     for (text, _, _), count in alike.items():
         tallies[text].alike += count if count > MOST_ALIKE else 0
 
 
 def _step(tally: _Tally, participant: int, value: str) -> None:
-    """Tell whether a number is one more than the one before of its publisher."""
+    """Count whether a number is one more than its publisher's last."""
     if not value.isdecimal() or len(value) > 18:
         tally.last.pop(participant, None)
         return
@@ -136,12 +136,12 @@ def _step(tally: _Tally, participant: int, value: str) -> None:
     tally.last[participant] = number
     if last is not None:
         tally.steps += 1
-        tally.ones += number == last + 1
+        tally.increments += number == last + 1
 
 
-def _place(text: str, tally: _Tally) -> Place:
-    is_counted = tally.steps >= LEAST_COUNTED and tally.ones >= COUNTED * tally.steps
-    return Place(
+def _path(text: str, tally: _Tally) -> KeyPath:
+    is_counted = tally.steps >= LEAST_STEPS and tally.increments >= COUNTER_SHARE * tally.steps
+    return KeyPath(
         text,
         tally.messages,
         tally.values / tally.messages,

@@ -38,31 +38,21 @@ from spark_jobs.chains.slices import Slice
 from spark_jobs.chains.source import map_slices
 from spark_jobs.export import write_file
 from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.reports import period
-from spark_jobs.reports.period import Period
+from spark_jobs.reports.period import Period, open_period
 from spark_jobs.spark.database import DatabaseAddress
-from spark_jobs.spark.failures import explained
+from spark_jobs.spark.failures import spark_errors
 
 Json: TypeAlias = dict[str, Any]
 
 COLUMNS = (
-    "type",
-    "match",
-    "recorded_at",
-    "exchange",
-    "queue",
-    "routed_queues",
-    "user",
-    "cause_user",
-    "cause_recorded_at",
-    "answered",
-    "by_broker",
+    *("type", "match", "recorded_at", "exchange", "queue", "routed_queues", "user"),
+    *("cause_user", "cause_recorded_at", "answered", "by_broker"),
 )
 KEYS = ("kind", "publisher", "exchange", "queue", "receiver", "origin", "reason")
 FLOWS = ", ".join(f"{key} string" for key in KEYS) + ", match string, wait bigint"
 SHARES = (0.5, 0.95, 0.99)
-# How far the broker's clock may be from when a publish was traced, for both to mean the same (µs):
-# further off, the clocks differ, or capture was behind.
+# The most by which the broker's time of a publish may differ from ours (µs): beyond it the clocks
+# differ, or capture was behind.
 AGREEING = 1_000_000
 FLOWS_BY_KIND: dict[str, type[Any]] = {
     "publishes": PublishFlow,
@@ -71,7 +61,7 @@ FLOWS_BY_KIND: dict[str, type[Any]] = {
     "deaths": DeathFlow,
     "programs": ProgramFlow,
 }
-# The bound of each of the answer's lists: the busiest flows are kept.
+# The bound of each list: the busiest flows are kept.
 MOST_FLOWS = 5_000
 
 
@@ -87,25 +77,24 @@ class TopologyRequest:
 
 
 def run(spark: SparkSession, request: TopologyRequest, report: Report = silent) -> Json:
-    """Count the flows, write them, and return what the file holds except the lists."""
+    """Count the flows, write them, and return them with counts in place of lists."""
     meter = Meter(report)
     meter.enter("planning", 0.0)
-    with period.opened(request.database, request.vhost, request.since, request.until) as opened:
+    with open_period(request.database, request.vhost, request.since, request.until) as period:
         meter.enter("counting", 5.0)
-        found = json_of(topology(spark, request, opened))
+        answer = json_of(topology(spark, request, period))
     meter.enter("finishing", 99.0)
-    write_file(request.output, json.dumps(found).encode() + b"\n")
-    counts = {name: len(found[name]) for name in FLOWS_BY_KIND}
-    return {**found, **counts, "file": request.output.name}
+    write_file(request.output, json.dumps(answer).encode() + b"\n")
+    counts = {name: len(answer[name]) for name in FLOWS_BY_KIND}
+    return {**answer, **counts, "file": request.output.name}
 
 
-def topology(spark: SparkSession, request: TopologyRequest, opened: Period) -> Topology:
-    """Count who sent what where."""
+def topology(spark: SparkSession, request: TopologyRequest, period: Period) -> Topology:
     rows: list[Row] = []
-    if opened.ids is not None:
-        slices = slices_of(spark, opened.trace, *opened.ids)
-        with explained():
-            rows = _grouped(_flows(spark, request, slices)).collect()
+    if period.ids is not None:
+        slices = slices_of(spark, period.trace, *period.ids)
+        with spark_errors():
+            rows = _group(_flows(spark, request, slices)).collect()
     flows: dict[str, list[Any]] = {kind: [] for kind in FLOWS_BY_KIND}
     for row in rows:
         flows[row["kind"]].append(_flow(FLOWS_BY_KIND[row["kind"]], row))
@@ -113,20 +102,20 @@ def topology(spark: SparkSession, request: TopologyRequest, opened: Period) -> T
         vhost=request.vhost,
         since=Microseconds(request.since),
         until=Microseconds(request.until),
-        gaps=opened.gaps,
-        **{kind: busiest(found) for kind, found in flows.items()},
+        gaps=period.gaps,
+        **{kind: busiest(kind_flows) for kind, kind_flows in flows.items()},
     )
 
 
 def _flows(spark: SparkSession, request: TopologyRequest, slices: list[Slice]) -> DataFrame:
-    since, until = request.since, request.until
+    begin, end = request.since, request.until
 
     def flows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = [
                 row
                 for event in batch.to_pylist()
-                if since <= event["recorded_at"] < until
+                if begin <= event["recorded_at"] < end
                 for row in flows_of(event)
             ]
             columns = list(zip(*rows, strict=True)) or [()] * len(FlowRow._fields)
@@ -153,10 +142,10 @@ class FlowRow(NamedTuple):
 
 def flows_of(event: Json) -> Iterator[FlowRow]:
     """The rows that one event adds."""
-    return _published(event) if event["type"] == EventType.published else _received(event)
+    return _publish_rows(event) if event["type"] == EventType.published else _delivery_rows(event)
 
 
-def _published(event: Json) -> Iterator[FlowRow]:
+def _publish_rows(event: Json) -> Iterator[FlowRow]:
     exchange = event["exchange"]
     queues = json.loads(event["routed_queues"] or "[]")
     routed = "routed" if queues else "unroutable"
@@ -164,41 +153,41 @@ def _published(event: Json) -> Iterator[FlowRow]:
     for queue in queues:
         yield FlowRow("routes", exchange=exchange, queue=queue)
     # A cause that several rules name is one cause.
-    for _, at, queue, user in {
+    for _, delivered_at, queue, user in {
         row[0]: row for row in json.loads(event["answered"] or "[]")
     }.values():
-        wait = max(0, event["recorded_at"] - at)
+        wait = max(0, event["recorded_at"] - delivered_at)
         yield FlowRow("programs", exchange=exchange, queue=queue, receiver=user, wait=wait)
 
 
-def _received(event: Json) -> Iterator[FlowRow]:
+def _delivery_rows(event: Json) -> Iterator[FlowRow]:
     exchange, queue, match = event["exchange"], event["queue"], Match(event["match"])
-    said = json.loads(event["by_broker"] or "{}")
-    headers = said.get("headers")
+    by_broker = json.loads(event["by_broker"] or "{}")
+    headers = by_broker.get("headers")
     headers = headers if isinstance(headers, dict) else {}
     yield FlowRow(
         *("deliveries", event["cause_user"], exchange, queue, event["user"]),
         match=match.name,
-        wait=_waited(event, headers) if match is Match.routed else None,
+        wait=_wait(event, headers) if match is Match.routed else None,
     )
     if match in (Match.dead_lettered, Match.unmatched):
-        # No publish covers these: the delivery itself says which exchange it came through.
+        # No publish covers these: the delivery itself names its exchange.
         yield FlowRow("routes", exchange=exchange, queue=queue, match=match.name)
     if match is Match.dead_lettered:
         origin, reason = _last_death(headers)
         yield FlowRow("deaths", exchange=exchange, queue=queue, origin=origin, reason=reason)
 
 
-def _waited(event: Json, headers: Json) -> int | None:
-    """µs from a delivery's publish to it, from the broker's own time where that can be believed."""
-    since: int | None = event["cause_recorded_at"]
-    if since is None:
+def _wait(event: Json, headers: Json) -> int | None:
+    """µs from a delivery's publish to it, by the broker's own time where that is plausible."""
+    begin: int | None = event["cause_recorded_at"]
+    if begin is None:
         return None
     stamped = headers.get("timestamp_in_ms")
-    if isinstance(stamped, int) and abs(stamped * 1000 - since) <= AGREEING:
-        since = stamped * 1000
-    until: int = event["recorded_at"]
-    return max(0, until - since)
+    if isinstance(stamped, int) and abs(stamped * 1000 - begin) <= AGREEING:
+        begin = stamped * 1000
+    end: int = event["recorded_at"]
+    return max(0, end - begin)
 
 
 def _last_death(headers: Json) -> tuple[str | None, str | None]:
@@ -211,23 +200,23 @@ def _last_death(headers: Json) -> tuple[str | None, str | None]:
     return queue if isinstance(queue, str) else None, reason if isinstance(reason, str) else None
 
 
-def _grouped(flows: DataFrame) -> DataFrame:
-    def counted(match: str) -> Any:
+def _group(flows: DataFrame) -> DataFrame:
+    def count_of(match: str) -> Any:
         return F.sum(F.when(F.col("match") == match, 1).otherwise(0)).alias(match)
 
     kinds = ("redelivered", "dead_lettered", "unmatched", "unroutable")
     waits = F.percentile_approx("wait", list(SHARES), 10_000).alias("waits")
-    return flows.groupBy(*KEYS).agg(F.count("*").alias("messages"), *map(counted, kinds), waits)
+    return flows.groupBy(*KEYS).agg(F.count("*").alias("messages"), *map(count_of, kinds), waits)
 
 
 def _flow(kind: type[Any], row: Row) -> Any:
-    """A row as a described flow; of a death it says where it was, and where it went."""
+    """A row as a described flow; of a death, from its queue to the next."""
     values = {**row.asDict(), "seconds": Waits(*row["waits"]) if row["waits"] else None}
     if kind is DeathFlow:
         values |= {"queue": row["origin"], "to": row["queue"]}
-    return kind(**{each.name: values[each.name] for each in fields(kind)})
+    return kind(**{column.name: values[column.name] for column in fields(kind)})
 
 
 def busiest(flows: list[Any]) -> list[Any]:
-    """The flows with the most messages; equal ones by their names, whichever was counted first."""
+    """The flows with the most messages; equal ones in the order of their names."""
     return sorted(flows, key=lambda flow: (-flow.messages, str(flow)))[:MOST_FLOWS]

@@ -42,8 +42,8 @@ def make(folder: Path = FOLDER) -> Path | None:
     with _alone(folder) as alone:
         if not alone:
             return None
-        for left in folder.glob(f"{PART}*"):  # by a process that was killed
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in folder.glob(f"{PART}*"):  # by a process that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
         part = Path(tempfile.mkdtemp(prefix=PART, dir=folder))
         try:
             _run_spark(part / archive.name)
@@ -82,18 +82,18 @@ def _alone(folder: Path) -> Iterator[bool]:
             yield True
 
 
-def _run_spark(made: Path) -> None:
+def _run_spark(archive: Path) -> None:
     """Use what jobs use, and have the JVM write down which classes that took."""
     from pyspark import SparkContext
     from pyspark.sql import functions as F
 
-    spark = open_session(SparkSettings(master="local[2]"), classes_to=made)
+    spark = open_session(SparkSettings(master="local[2]"), classes_to=archive)
     gateway: Any = SparkContext._gateway
     numbers = spark.range(100, numPartitions=2)
-    same = numbers.mapInArrow(lambda batches: batches, "id bigint")
-    same.toArrow()
-    joined = same.join(F.broadcast(numbers), "id").repartition(2, "id")
-    joined.sortWithinPartitions("id").groupBy("id").agg(F.count("id").alias("n")).orderBy(
+    copies = numbers.mapInArrow(lambda batches: batches, "id bigint")
+    copies.toArrow()
+    pairs = copies.join(F.broadcast(numbers), "id").repartition(2, "id")
+    pairs.sortWithinPartitions("id").groupBy("id").agg(F.count("id").alias("n")).orderBy(
         F.desc("n")
     ).collect()
     spark.stop()
@@ -103,18 +103,18 @@ def _run_spark(made: Path) -> None:
         gateway.proc.wait(WRITE_SECONDS)
     finally:
         gateway.proc.kill()  # nothing, if it has ended
-    if not made.exists():
+    if not archive.exists():
         raise JobError(Problem.failed, "Java wrote no archive of Spark's classes.")
 
 
 def main() -> int:
     """Make the archive; returns the exit code."""
     try:
-        made = make()
+        archive = make()
     except (JobError, OSError, subprocess.TimeoutExpired) as error:
         print(error, file=sys.stderr)
         return 1
-    print(made or "Another process is making it.")
+    print(archive or "Another process is making it.")
     return 0
 
 

@@ -36,7 +36,7 @@ JOINS = {
     ),
 }
 # The join that another one needs before it.
-NEEDED = {"cause channels": "causes"}
+PREREQUISITES = {"cause channels": "causes"}
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class EventColumn:
         values = values.cast(self.type)
         if self.mark is None:
             return values
-        marked = pc.equal(values, pa.scalar(self.mark, self.type))
-        return pc.if_else(marked, pa.scalar(None, self.type), values)
+        is_null = pc.equal(values, pa.scalar(self.mark, self.type))
+        return pc.if_else(is_null, pa.scalar(None, self.type), values)
 
 
 WORDS: dict[Dialect, dict[str, str]] = {
@@ -102,7 +102,7 @@ _CONVERSATIONS = (
 )
 
 # The deliveries among these, each with when, from which queue and to whom it was handed over.
-_ANSWERED = (
+_DELIVERIES = (
     '(SELECT CAST({rows}({row}(g.cause_id, n.recorded_at, n.queue, nc."user")) AS TEXT)'
     " FROM edges g JOIN events n ON n.id = g.cause_id"
     " JOIN channels nc ON nc.trace_id = n.trace_id AND nc.number = n.channel"
@@ -182,7 +182,7 @@ COLUMNS: dict[str, EventColumn] = {
     "links": EventColumn(_LINKS, TEXT, mark=""),
     "conversations": EventColumn(_CONVERSATIONS, TEXT, mark=""),
     "late": EventColumn(_LATE, TEXT, mark=""),
-    "answered": EventColumn(_ANSWERED, TEXT, mark=""),
+    "answered": EventColumn(_DELIVERIES, TEXT, mark=""),
     "by_broker": EventColumn(_BY_BROKER, TEXT, mark=""),
     "envelope": EventColumn(_ENVELOPE, BYTES),
     "body": EventColumn(_BODY, BYTES),
@@ -199,9 +199,9 @@ SPARK_TYPES: dict[pa.DataType, DataType] = {
 def select(names: Sequence[str], dialect: Dialect) -> str:
     """``SELECT … FROM events e JOIN …`` for the named columns, without a condition."""
     items = ", ".join(_item(name, dialect) for name in names)
-    wanted = {join for name in names if (join := COLUMNS[name].join)}
-    wanted |= {NEEDED[join] for join in wanted if join in NEEDED}
-    joins = (join for join in JOINS if join in wanted)
+    names_joined = {join for name in names if (join := COLUMNS[name].join)}
+    names_joined |= {PREREQUISITES[join] for join in names_joined if join in PREREQUISITES}
+    joins = (join for join in JOINS if join in names_joined)
     return " ".join([f"SELECT {items} FROM events e", *(JOINS[join] for join in joins)])
 
 

@@ -20,7 +20,9 @@ def without_archives(path: list[str], home: str) -> list[str]:
     """The path without what Spark adds from its ``home``: zips and jars."""
     archives = (".zip", ".jar")
     return [
-        each for each in path if not (home and each.startswith(home) and each.endswith(archives))
+        entry
+        for entry in path
+        if not (home and entry.startswith(home) and entry.endswith(archives))
     ]
 
 

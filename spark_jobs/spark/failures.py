@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from model.jobs import Problem
 from spark_jobs.errors import JobError, SparkGoneError
 
-OURS = re.compile(r"\bJobError: (.+)")
-STOPPED = re.compile(
+OWN_ERROR = re.compile(r"\bJobError: (.+)")
+UNAVAILABLE = re.compile(
     r"SparkContext (was|has been) (shut down|stopped)|stopped SparkContext|"
     r"All masters are unresponsive|Connection refused|UNAVAILABLE",
     re.IGNORECASE,
@@ -23,7 +23,7 @@ MEMORY = re.compile(r"OutOfMemoryError|Java heap space|maxResultSize")
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def spark_errors() -> Iterator[None]:
     """Turn what Spark raises into a JobError with a sentence."""
     try:
         yield
@@ -34,11 +34,11 @@ def explained() -> Iterator[None]:
 def job_error(error: Exception) -> JobError:
     """The reason behind one of Spark's errors, its own text cut to the first line."""
     text = str(error)
-    if found := OURS.search(text):  # we raised it in an executor
-        return JobError(Problem.outage, found[1].strip())
+    if match := OWN_ERROR.search(text):  # we raised it in an executor
+        return JobError(Problem.outage, match[1].strip())
     if MEMORY.search(text):
         return SparkGoneError("Spark ran out of memory; raise ITC_SPARK_MEMORY and ask again.")
-    if STOPPED.search(text) or isinstance(error, OSError):
+    if UNAVAILABLE.search(text) or isinstance(error, OSError):
         return SparkGoneError(
             "Spark went away in mid-job; check that it and its master are up, and ask again."
         )
@@ -51,5 +51,5 @@ def in_short(text: str) -> str:
     """The message of one of Spark's errors, without the stack."""
     lines = [line.strip(" :\t") for line in text.strip().splitlines()] or [""]
     # py4j begins with what was called, and only then says what went wrong.
-    said = lines[1] if lines[0].startswith("An error occurred") and len(lines) > 1 else lines[0]
-    return said[:500]
+    sentence = lines[1] if lines[0].startswith("An error occurred") and len(lines) > 1 else lines[0]
+    return sentence[:500]

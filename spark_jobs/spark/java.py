@@ -52,8 +52,8 @@ def _version_text(java: str) -> str:
 
 def java_version(text: str) -> int | None:
     """The feature number in what ``java -version`` says: 17 of "17.0.15", 8 of "1.8.0_392"."""
-    found = re.search(r'version "(?:1\.)?(\d+)', text)
-    return int(found[1]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match[1]) if match else None
 
 
 def java_program() -> str | None:
@@ -71,9 +71,9 @@ def archive_of(java: str, folder: Path = FOLDER) -> Path:
     return folder / f"spark-{spark}-{sha256(java.encode()).hexdigest()[:16]}{SUFFIX}"
 
 
-def java_options(archive: Path, made: Path | None = None) -> str:
+def java_options(archive: Path, target: Path | None = None) -> str:
     """The options for Java: to use an archive, if there is one, or to make one when it ends."""
     quiet = "-Xlog:disable -Xlog:all=error:stderr"  # an archive that does not fit is no error
-    if made is not None:
-        return f'{quiet} "-XX:ArchiveClassesAtExit={made}"'
+    if target is not None:
+        return f'{quiet} "-XX:ArchiveClassesAtExit={target}"'
     return f'{quiet} "-XX:SharedArchiveFile={archive}"' if archive.is_file() else ""

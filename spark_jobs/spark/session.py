@@ -91,7 +91,7 @@ def open_session(settings: SparkSettings, classes_to: Path | None = None) -> Spa
     return _start(settings, sharing)
 
 
-def submitted_session() -> SparkSession | None:
+def session_of_submit() -> SparkSession | None:
     """The session that ``spark-submit`` asked for; None if nothing was submitted.
 
     Its command line sets master, memory and the like.
@@ -116,20 +116,20 @@ def _submitted_master() -> str:
     return str(SparkConf().get("spark.master", "local[*]"))
 
 
-def _reach(url: str, port: int, what: str, setting: str) -> None:
+def _reach(url: str, port: int, server: str, setting: str) -> None:
     """Fail at once if nothing listens there: Spark itself would try for a minute."""
     # A standalone master's address may list several, any of which may be the leader.
-    places = [urlsplit(f"//{place}") for place in urlsplit(url).netloc.split(",")]
-    for place in places:
+    addresses = [urlsplit(f"//{host}") for host in urlsplit(url).netloc.split(",")]
+    for host in addresses:
         try:
-            address = (place.hostname or "", place.port or port)
+            address = (host.hostname or "", host.port or port)
             socket.create_connection(address, REACH_SECONDS).close()
         except OSError:
             continue
         return
     raise JobError(
         Problem.outage,
-        f"No {what} answers at {urlsplit(url).netloc.rpartition('@')[2]}; start it, or correct"
+        f"No {server} answers at {urlsplit(url).netloc.rpartition('@')[2]}; start it, or correct"
         f" {setting}.",
     )
 
@@ -164,13 +164,13 @@ def _start_jvm(configuration: dict[str, str]) -> None:
 def _why_not(text: str, settings: SparkSettings) -> str:
     if "INVALID_DRIVER_MEMORY" in text:
         return f"{settings.memory} is too little for Spark; set ITC_SPARK_MEMORY to 512m or more."
-    few = ""
+    advice = ""
     if (descriptors := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < FEW_DESCRIPTORS:
-        few = (
+        advice = (
             f" This process may open only {descriptors} files, which is too few for Java: raise"
             " LimitNOFILE or ulimit -n."
         )
-    return f"Spark did not start on {settings.master}: {in_short(text)}{few}"
+    return f"Spark did not start on {settings.master}: {in_short(text)}{advice}"
 
 
 def _connect(remote: str) -> SparkSession:
@@ -192,8 +192,8 @@ def _prepare_environment(settings: SparkSettings) -> None:
     """Set what the JVM and its Python workers inherit from us."""
     if settings.is_local:
         os.environ["PYSPARK_PYTHON"] = sys.executable
-        known = os.environ.get("PYTHONPATH", "")
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), known]))
+        path = os.environ.get("PYTHONPATH", "")
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), path]))
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

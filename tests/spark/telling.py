@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from model.words import EdgeKind, Via
-from spark_jobs.reports.gathering import COLUMNS, ConversationRows, told
+from spark_jobs.reports.gathering import COLUMNS, ConversationRows, conversation_of_rows
 from tests.spark.histories import History
 
 
@@ -15,7 +15,7 @@ def tell(history: History, via: Via = Via.links, ids: Sequence[int] = ()) -> Con
     """The events, all unless some are named, as one conversation; the first is its root."""
     wanted = ids or [row["id"] for row in history.rows]
     rows = {each: _row(history, each) for each in wanted}
-    return told(wanted[0], rows, via)
+    return conversation_of_rows(wanted[0], rows, via)
 
 
 def _row(history: History, event: int) -> dict[str, Any]:

@@ -36,13 +36,13 @@ from model.words import Via
 from spark_jobs.chains.history import MAX_ID
 from spark_jobs.chains.slices import spans
 from spark_jobs.chains.source import read
-from spark_jobs.reports.assertions.by_clocks import is_complete_to_its_end, past_of, seen_in
-from spark_jobs.reports.assertions.by_links import Breaks, found_in
+from spark_jobs.reports.assertions.by_clocks import contacts_in, is_complete_to_its_end, past_of
+from spark_jobs.reports.assertions.by_links import Breaks, findings_in
 from spark_jobs.reports.assertions.pasts import firsts
 from spark_jobs.reports.assertions.rows import CLOCK_COLUMNS, TYPE_COLUMNS, type_in
-from spark_jobs.reports.assertions_job import AssertionTally, missing_of, result_of
-from spark_jobs.reports.gathering import COLUMNS, join, told
-from spark_jobs.reports.period import Period, opened
+from spark_jobs.reports.assertions_job import AssertionTally, reason_incomplete, result_of
+from spark_jobs.reports.gathering import COLUMNS, conversation_of_rows, join
+from spark_jobs.reports.period import Period, open_period
 from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import NOON, Actor, History, Link
 
@@ -238,7 +238,7 @@ def judged(database: DatabaseAddress, period: Period, asserted: list[Assertion])
     for number, one in numbered[4:]:
         assert isinstance(one.what, Precedence)
         its = [row for row in rows.values() if period.ids[0] <= row["id"] <= period.ids[1]]
-        first = firsts(seen_in(its, one.what))
+        first = firsts(contacts_in(its, one.what))
         is_sure = is_complete_to_its_end(period, known) and not period.sound.doubts
         for row in its:
             name = type_in(row)
@@ -247,8 +247,10 @@ def judged(database: DatabaseAddress, period: Period, asserted: list[Assertion])
                 yield number, past_of(row, name, one.what, first, is_sure=is_sure)
     roots = zip(joined.roots.tolist(), joined.ids.tolist(), strict=True)
     for root, its_ids in groupby(sorted(roots), key=lambda pair: pair[0]):
-        conversation = told(root, {each: rows[each] for _, each in its_ids}, Via.links)
-        yield from found_in(conversation, numbered[:4], through[1], known, Breaks())
+        conversation = conversation_of_rows(
+            root, {each: rows[each] for _, each in its_ids}, Via.links
+        )
+        yield from findings_in(conversation, numbered[:4], through[1], known, Breaks())
 
 
 @pytest.mark.parametrize(
@@ -268,7 +270,7 @@ def test_nothing_is_said_that_is_not_so(tmp_path: Path, part: int) -> None:
         if dice.random() < 0.5:
             since, until = sorted((dice.choice(times), dice.choice(times) + SECOND))
         database = DatabaseAddress.from_url(stored.url)
-        with opened(database, "/", since, until) as period:
+        with open_period(database, "/", since, until) as period:
             found = [*judged(database, period, asserted)]
             _check_verdicts(truth, asserted, found, period, seed)
         for number, finding in found:
@@ -287,7 +289,7 @@ def _check_verdicts(
     truth: Truth, asserted: list[Assertion], found: list[Any], period: Period, seed: int
 ) -> None:
     """What holds over a period holds for all of it, whether it was stored or not."""
-    missing = missing_of(period, period.history.gaps_in_time(period.trace, 0, MAX_ID))
+    missing = reason_incomplete(period, period.history.gaps_in_time(period.trace, 0, MAX_ID))
     for number, one in enumerate(asserted):
         counts = Counter(str(each.verdict) for its, each in found if its == number)
         if (

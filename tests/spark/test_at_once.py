@@ -67,7 +67,7 @@ def test_both_find_the_same_chain(
             ids: list[int] = []
             if spark_chain.ranges:
                 trace = history.rows[each[0] - 1]["trace_id"]
-                ids = lookups.members(trace, Ranges.of(spark_chain.ranges))[0].tolist()
+                ids = lookups.members(trace, Ranges.from_ranges(spark_chain.ranges))[0].tolist()
             assert [event.id for event in chain.items] == ids
             assert (chain.count, chain.truncated) == (spark_chain.events, False)
             assert chain.participants == len(spark_chain.participants)

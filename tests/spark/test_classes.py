@@ -99,8 +99,8 @@ def test_a_worker_has_it_made_when_no_job_comes(monkeypatch: pytest.MonkeyPatch)
         idle = worker.Worker(nothing, nowhere)
     jobs = [{"id": 2}, {"id": 1}]
     monkeypatch.setattr(worker, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(worker, "make_in_background", lambda: idle._waiting.put(jobs.pop()))
+    monkeypatch.setattr(worker, "make_in_background", lambda: idle._queue.put(jobs.pop()))
     assert idle._next() == {"id": 1}
-    idle._waiting.put({"id": 3})
+    idle._queue.put({"id": 3})
     assert idle._next() == {"id": 3}
     assert jobs == [{"id": 2}]

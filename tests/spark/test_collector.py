@@ -9,7 +9,7 @@ import pytest
 
 from model.jobs import Problem
 from spark_jobs.errors import JobError
-from spark_jobs.interchange.collector import LONGEST_PAUSE, MOST_TRIES, sending
+from spark_jobs.interchange.collector import LONGEST_PAUSE, MOST_TRIES, open_sender
 from spark_jobs.interchange.request import Collector
 from tests.collector import StandIn, collecting
 
@@ -27,7 +27,7 @@ def send(
 ) -> list[tuple[int, str]]:
     pause = (pauses if pauses is not None else []).append
     where = Collector(standing.url, "collector:4318", {"x-key": "secret"})
-    with sending(where, lambda: None, pause) as sender:
+    with open_sender(where, lambda: None, pause) as sender:
         return [sender(NOTHING, 1_000 * k) for k in range(times)]
 
 
@@ -69,7 +69,7 @@ def test_after_some_tries_the_job_ends_with_a_sentence(standing: StandIn) -> Non
 def test_nobody_there_is_said_without_the_address_that_has_a_password() -> None:
     where = Collector("http://me:secret@127.0.0.1:9/v1/traces", "http://127.0.0.1:9")
     with (
-        sending(where, lambda: None, lambda seconds: None) as sender,
+        open_sender(where, lambda: None, lambda seconds: None) as sender,
         pytest.raises(JobError, match=r"cannot be reached.*after 40 spans") as failed,
     ):
         sender(NOTHING, 40)
@@ -90,7 +90,7 @@ def test_a_job_that_is_cancelled_does_not_wait(standing: StandIn) -> None:
 
     standing.statuses = [(503, {})] * 2
     with (
-        sending(Collector(standing.url, "x"), cancelled) as sender,
+        open_sender(Collector(standing.url, "x"), cancelled) as sender,
         pytest.raises(JobError, match="cancelled"),
     ):
         sender(NOTHING, 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from model.in_hand import AloneInHand
-from spark_jobs.reports.correlations import PairJudge, PlacePair, in_hand
+from spark_jobs.reports.correlations import PairJudge, PathPair, in_hand
 from spark_jobs.reports.flattening import (
     DEPTH_LEFT,
     FIELDS_LEFT,
@@ -19,8 +19,8 @@ from spark_jobs.reports.flattening import (
     fields_of,
     is_time,
 )
-from spark_jobs.reports.matching import Rows, ValueMatches, found_in, members_of
-from spark_jobs.reports.survey import KeyRefusal, Place, SurveyEvent, surveyed
+from spark_jobs.reports.matching import Rows, ValueMatches, match_values, members_of
+from spark_jobs.reports.survey import KeyPath, KeyRefusal, SurveyEvent, survey_paths
 
 NOON = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
 
@@ -92,7 +92,7 @@ def test_a_survey_says_what_places_are_like() -> None:
         seen(n, id=f"id-{n:08}", state="abc"[n % 3], at="2026-01-01", seq=str(n // 2), same="x")
         for n in range(1, 200)
     ]
-    places = {place.text.rpartition("/")[2]: place for place in surveyed([part], {1})}
+    places = {place.text.rpartition("/")[2]: place for place in survey_paths([part], {1})}
     assert places["id"].refusal is None
     assert places["id"].is_long
     assert not places["id"].is_counted
@@ -119,7 +119,7 @@ def found_among(events: list[tuple[int, bool, int, dict[int, int]]]) -> ValueMat
         "is_publish": np.array([int(each[1]) for each in events]),
         "participant": np.array([each[2] for each in events]),
     }
-    return found_in(rows, members_of(roll, 1), np.ones(3, dtype=bool), 1)
+    return match_values(rows, members_of(roll, 1), np.ones(3, dtype=bool), 1)
 
 
 def test_a_publish_means_deliveries_before_it_of_its_own_participant() -> None:
@@ -157,7 +157,7 @@ def test_what_only_publishes_is_joined_with_what_was_only_handed_it() -> None:
         for to, by, known, newest in zip(
             programs.receiver.tolist(),
             programs.publisher.tolist(),
-            programs.known.tolist(),
+            programs.publishes.tolist(),
             programs.newest.tolist(),
             strict=True,
         )
@@ -166,14 +166,14 @@ def test_what_only_publishes_is_joined_with_what_was_only_handed_it() -> None:
     assert by_two[2, 5] == (30, 0)
 
 
-def place(text: str, *, is_counted: bool = False, is_long: bool = True) -> Place:
-    return Place(f"$message.header#/{text}", 100, 1.0, is_long, is_counted, None)
+def place(text: str, *, is_counted: bool = False, is_long: bool = True) -> KeyPath:
+    return KeyPath(f"$message.header#/{text}", 100, 1.0, is_long, is_counted, None)
 
 
-def pair_of(parent: Place, child: Place, **figures: int) -> PlacePair:
+def pair_of(parent: KeyPath, child: KeyPath, **figures: int) -> PathPair:
     usual = {"hits": 100, "unique": 100, "candidates": 100, "measured": 50, "chance": 0}
-    made = usual | {"begun": 100, "values": 100, "replies": 0} | figures
-    return PlacePair(parent, child, **made)
+    made = usual | {"origins": 100, "values": 100, "replies": 0} | figures
+    return PathPair(parent, child, **made)
 
 
 @pytest.mark.parametrize(
@@ -182,12 +182,12 @@ def pair_of(parent: Place, child: Place, **figures: int) -> PlacePair:
         ({"values": 3}, KeyRefusal.repeats),
         ({"chance": 20}, KeyRefusal.chance),
         ({"candidates": 900}, KeyRefusal.ambiguous),
-        ({"begun": 400}, KeyRefusal.many_origins),
+        ({"origins": 400}, KeyRefusal.many_origins),
     ],
 )
 def test_what_a_pair_is_refused_for(figures: dict[str, int], why: KeyRefusal) -> None:
     pair = pair_of(place("a"), place("a"), **figures)
-    judged = PairJudge([pair], {}, {}).judged()
+    judged = PairJudge([pair], {}, {}).judge()
     assert (judged.proposals, [each.refusal for each in judged.refused]) == ([], [why])
 
 
@@ -204,13 +204,13 @@ def test_links_and_better_pairs_have_to_agree() -> None:
     off = {event: {event - 9} for event in range(1, 101)}
     meant = {(p.text, p.text): m for p, m in ((good, right), (counter, off), (wrong, off))}
     linked = {event: {event - 1} for event in range(1, 51)}
-    judged = PairJudge(pairs, meant, linked).judged()
+    judged = PairJudge(pairs, meant, linked).judge()
     assert [each.best.child for each in judged.proposals] == [good]
     assert (judged.proposals[0].agreement, judged.proposals[0].linked) == (1.0, 50)
     assert {each.refusal for each in judged.refused} == {KeyRefusal.unlinked}
-    alone = PairJudge([pairs[1]], {}, {}).judged()
+    alone = PairJudge([pairs[1]], {}, {}).judge()
     assert [each.refusal for each in alone.refused] == [KeyRefusal.counter]
-    unlinked = PairJudge(pairs[:2], meant, {}).judged()
+    unlinked = PairJudge(pairs[:2], meant, {}).judge()
     assert [each.refusal for each in unlinked.refused] == [KeyRefusal.disagrees]
 
 

@@ -14,7 +14,7 @@ from model.described import json_of
 from model.exports import FORMATS, Quota, manifest_of
 from model.jobs import Problem
 from spark_jobs.errors import JobError
-from spark_jobs.export import write_file, written_aside
+from spark_jobs.export import open_whole, write_file
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def exports(tmp_path: Path) -> Exports:
 def put(exports: Exports, file: str, from_id: int = 1, to_id: int = 2, vhost: str = "/") -> Path:
     """An export as a worker writes it."""
     target = Path(exports.request(vhost, from_id, to_id, file, "ann").work["output"])
-    with written_aside(target) as out:
+    with open_whole(target) as out:
         out.write(b"content")
         write_file(manifest_of(target), json.dumps({"vhost": vhost, "events": 3}).encode())
     return target
@@ -129,7 +129,7 @@ def test_other_peoples_files_in_the_folder_are_left_alone(exports: Exports, tmp_
 
 
 def write_half(target: Path) -> None:
-    with written_aside(target) as file:
+    with open_whole(target) as file:
         file.write(b"half")
         raise RuntimeError
 
@@ -174,7 +174,7 @@ def test_formats_are_listed_for_the_api() -> None:
 
 
 def write_within(quota: Quota, target: Path, *parts: bytes) -> None:
-    with written_aside(target, quota) as file:
+    with open_whole(target, quota) as file:
         for part in parts:
             file.write(part)
 
@@ -201,7 +201,7 @@ def test_a_full_folder_is_said_before_a_job_runs(exports: Exports, tmp_path: Pat
         exports.check_room((3, 4), "b.jsonl")
     with (
         pytest.raises(JobError, match="5 files"),
-        written_aside(tmp_path / "exports" / "3-4" / "b.jsonl", Quota(files=5, bytes=1_000)),
+        open_whole(tmp_path / "exports" / "3-4" / "b.jsonl", Quota(files=5, bytes=1_000)),
     ):
         pass
     exports.check_room((1, 2), "0.jsonl")  # in the place of itself

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from model.words import EdgeKind, Via
-from spark_jobs.chains.causes import NamedCause, named_in, text_of
+from spark_jobs.chains.causes import NamedCause, causes_in, text_of
 from spark_jobs.chains.in_memory import LinkColumns, SpanColumns, chain_of, leads, ranges_of
 from spark_jobs.chains.ranges import Longs, Range, Ranges
 from spark_jobs.chains.slices import parts_of
@@ -50,7 +50,7 @@ def span_between(history: History, first: int, last: int) -> SpanColumns:
         causes=longs([0 if row["quiet"] else row["cause_id"] or 0 for row in rows]),
         links=links(candidates=False),
         candidates=links(candidates=True),
-        shared=LinkColumns(longs([a for a, _ in shared]), longs([b for _, b in shared])),
+        conversations=LinkColumns(longs([a for a, _ in shared]), longs([b for _, b in shared])),
     )
 
 
@@ -83,7 +83,7 @@ def test_a_chain_with_holes_is_a_range_for_each_run() -> None:
         ranges = ranges_of(span, chain)
         assert ranges == sorted(ranges)
         assert sum(each.events for each in ranges) == chain.sum()
-        arrays = Ranges.of(ranges)
+        arrays = Ranges.from_ranges(ranges)
         assert (arrays.hold(span.participants, span.heights) == chain).all()
         holed += len(ranges) > len({each.participant for each in ranges})
     assert holed > 20
@@ -92,7 +92,7 @@ def test_a_chain_with_holes_is_a_range_for_each_run() -> None:
 def test_a_part_of_a_chain_with_holes_has_them_too() -> None:
     ranges = [Range(1, 1, 3, 1, 5, 1, 3), Range(1, 7, 9, 11, 15, 6, 8), Range(2, 4, 4, 3, 3, 2, 2)]
     ids, participants, heights = longs([3, 5, 11, 13]), longs([2, 1, 1, 1]), longs([4, 3, 7, 8])
-    parts = parts_of(Ranges.of(ranges), ids, participants, heights)
+    parts = parts_of(Ranges.from_ranges(ranges), ids, participants, heights)
     assert [column.tolist() for column in parts.columns()] == [
         [1, 1, 2],
         [3, 7, 4],
@@ -110,19 +110,19 @@ def test_a_part_of_a_chain_with_holes_has_them_too() -> None:
 
 
 def test_no_ranges_hold_nothing() -> None:
-    assert Ranges.of([]).which(longs([1]), longs([1])).tolist() == [-1]
+    assert Ranges.from_ranges([]).positions(longs([1]), longs([1])).tolist() == [-1]
 
 
 def test_the_causes_of_a_publish_are_read_in_the_order_of_their_ids() -> None:
     text = '[[9, "b", 1, null, null, null, null], [9, "a", 0, 1, 2, 3, 4], [7, "c", 2, 1, 1, 1, 1]]'
-    named = named_in(text)
+    named = causes_in(text)
     assert [(each.cause, each.rule, each.kind.name) for each in named] == [
         (7, "c", "forward"),
         (9, "a", "parent"),
         (9, "b", "reply"),
     ]
     assert [each.is_placed for each in named] == [True, True, False]
-    assert named_in(text_of(named)) == named
-    assert (named_in(None), named_in(""), text_of([])) == ([], [], None)
+    assert causes_in(text_of(named)) == named
+    assert (causes_in(None), causes_in(""), text_of([])) == ([], [], None)
     assert str(named[0]) == "7 (forward, named by c)"
     assert NamedCause(*Link(7)).to_json() == {"cause": 7, "rule": "celery-parent", "kind": "parent"}

@@ -27,7 +27,7 @@ from model.event import EVENT_FIELDS
 from model.exports import FORMATS, format_of, manifest_of
 from model.words import Disposition, EdgeKind, EventType, Match, Via
 from spark_jobs.chain import ChainRequest, run
-from spark_jobs.formats.diagrams import _dot_text, _mermaid_text, what
+from spark_jobs.formats.diagrams import _dot_text, _mermaid_text, caption
 from spark_jobs.formats.lines import cell, one_line
 from spark_jobs.formats.renderers import RENDERERS
 from spark_jobs.formats.shiviz import EXPRESSION
@@ -550,9 +550,9 @@ def test_each_format_has_a_renderer() -> None:
 
 def test_a_delivery_of_one_of_several_equal_messages_says_so() -> None:
     event = {"id": 7, "type": EventType.received, "queue": "work", "routing_keys": '["a"]'}
-    said = what({**event, "quiet": False, "candidates": 2})
+    said = caption({**event, "quiet": False, "candidates": 2})
     assert said == '7 received from work ["a"] (one of 2 equal messages)'
-    assert what({**event, "quiet": False, "candidates": None}) == '7 received from work ["a"]'
+    assert caption({**event, "quiet": False, "candidates": None}) == '7 received from work ["a"]'
 
 
 # Names that mean something to a reader, or on a screen.

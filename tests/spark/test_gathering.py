@@ -20,7 +20,13 @@ from model.gaps import Gap
 from model.times import Microseconds
 from model.words import Disposition, EdgeKind, EventType, Via
 from spark_jobs.reports import gathering, period
-from spark_jobs.reports.gathering import COLUMNS, components, each, gathered, told
+from spark_jobs.reports.gathering import (
+    COLUMNS,
+    components,
+    conversation_events,
+    conversation_of_rows,
+    conversations,
+)
 from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import NOON, History, Link
 
@@ -120,12 +126,12 @@ def test_conversations_are_brought_together_whole(
     history, database = stored
     first, last = 41, 300
     since, until = NOON + 1000 * first, NOON + 1000 * last + 1
-    with period.opened(database, "/", since, until) as opened:
+    with period.open_period(database, "/", since, until) as opened:
         # Blocks of ids are no exact bounds: these are.
         exact = period.Period(
             "/", since, until, opened.trace, (first, last), [], opened.sound, opened.history
         )
-        frame = gathered(spark, database, exact, via)
+        frame = conversation_events(spark, database, exact, via)
         assert frame is not None
         rows = frame.mapInArrow(_rows_of(via), "root bigint, ids string").collect()
     found = {frozenset(json.loads(row["ids"])) for row in rows}
@@ -137,7 +143,7 @@ def test_conversations_are_brought_together_whole(
 
 def _rows_of(via: Via) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for one in each(batches, via):
+        for one in conversations(batches, via):
             row = {"root": one.conversation.root, "ids": json.dumps(sorted(one.rows))}
             yield pa.RecordBatch.from_pylist([row])
 
@@ -148,8 +154,8 @@ def test_nothing_is_gathered_from_a_time_without_events(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     database = DatabaseAddress.from_url(orders(seed=4, size=20).write(tmp_path / "a.db"))
-    with period.opened(database, "/", 5, 6) as opened:
-        assert gathered(spark, database, opened, Via.links) is None
+    with period.open_period(database, "/", 5, 6) as opened:
+        assert conversation_events(spark, database, opened, Via.links) is None
 
 
 def test_a_copy_that_is_gone_does_not_wait(spark: SparkSession, tmp_path: Path) -> None:
@@ -162,8 +168,8 @@ def test_a_copy_that_is_gone_does_not_wait(spark: SparkSession, tmp_path: Path) 
         lost = [(1, 2, "work", NOON, "queue_deleted"), (1, 3, "work", NOON, "left")]
         connection.executemany("INSERT INTO lost_copies VALUES (?, ?, ?, ?, ?)", lost)
     database = DatabaseAddress.from_url(url)
-    with period.opened(database, "/", NOON, NOON + 1_000_000) as opened:
-        frame = gathered(spark, database, opened, Via.links)
+    with period.open_period(database, "/", NOON, NOON + 1_000_000) as opened:
+        frame = conversation_events(spark, database, opened, Via.links)
         assert frame is not None
         rows = frame.mapInArrow(_states, "root bigint, state string, outcome string").collect()
     assert sorted((row["root"], row["state"], row["outcome"]) for row in rows) == [
@@ -174,7 +180,7 @@ def test_a_copy_that_is_gone_does_not_wait(spark: SparkSession, tmp_path: Path) 
 
 
 def _states(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for one in each(batches, Via.links):
+    for one in conversations(batches, Via.links):
         [message] = one.conversation.messages
         row = {"root": one.conversation.root, "state": message.copies[0].state}
         yield pa.RecordBatch.from_pylist([{**row, "outcome": message.outcome.value}])
@@ -191,15 +197,15 @@ def test_what_waits_for_two_messages_and_names_one_leaves_the_others_end_unknown
     both = history.publish(worker, links=[Link(deliveries[1])])
     history.receive(client, both, settlement=taken)
     database = DatabaseAddress.from_url(history.write(tmp_path / "a.db"))
-    with period.opened(database, "/", NOON, NOON + 1_000_000) as opened:
-        frame = gathered(spark, database, opened, Via.links)
+    with period.open_period(database, "/", NOON, NOON + 1_000_000) as opened:
+        frame = conversation_events(spark, database, opened, Via.links)
         assert frame is not None
         rows = frame.mapInArrow(_outcomes, "root bigint, outcome string").collect()
     assert sorted((row["root"], row["outcome"]) for row in rows) == [(1, "unknown"), (2, "done")]
 
 
 def _outcomes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for one in each(batches, Via.links):
+    for one in conversations(batches, Via.links):
         row = {"root": one.conversation.root, "outcome": one.conversation.outcome.value}
         yield pa.RecordBatch.from_pylist([row])
 
@@ -225,7 +231,7 @@ def test_a_shared_key_alone_says_which_delivery_led_to_a_publish() -> None:
     gap = Gap(1, delivery, answer, Microseconds(0), None, "lost")
     for gaps in ([], [gap]):
         own = {event_id: row.copy() for event_id, row in rows.items()}
-        conversation = told(second, own, Via.conversation, gaps).conversation
+        conversation = conversation_of_rows(second, own, Via.conversation, gaps).conversation
         assert conversation.sentence.endswith("may be missing, in a gap") is bool(gaps)
     [_, reply] = conversation.messages
     assert (reply.it.id, reply.it.type) == (answer, EventType.published)
@@ -249,7 +255,7 @@ def test_a_conversation_that_is_too_large_is_cut_and_says_so(
         }
         for row in history.rows
     ]
-    [one] = each([pa.RecordBatch.from_pylist(rows)], Via.links)
+    [one] = conversations([pa.RecordBatch.from_pylist(rows)], Via.links)
     assert (sorted(one.rows), one.is_cut, one.conversation.truncated) == ([1, 2], True, True)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from jsonschema import Draft7Validator
 
 from model.words import Disposition, EdgeKind, Via
-from spark_jobs.interchange.ocel import OBJECT_ATTRIBUTES, between, head, logged, tail
+from spark_jobs.interchange.ocel import OBJECT_ATTRIBUTES, head, log_part, middle, tail
 from tests.spark.histories import NOON, History, Link
 from tests.spark.telling import tell
 
@@ -32,9 +32,9 @@ def order() -> History:
 
 def log_of(history: History) -> dict[str, Any]:
     """As the job puts it together, of one conversation."""
-    found = logged(tell(history))
-    objects = [*found.objects, *found.shared.values()]
-    parts = [head(), b",\n".join(found.events), between(), b",\n".join(objects), tail(found.types)]
+    found = log_part(tell(history))
+    objects = [*found.objects, *found.common.values()]
+    parts = [head(), b",\n".join(found.events), middle(), b",\n".join(objects), tail(found.types)]
     log: dict[str, Any] = json.loads(b"".join(parts))
     return log
 
@@ -121,14 +121,14 @@ def test_a_dead_letter_is_related_to_who_rejected_it() -> None:
     pusher = history.publish(shop)
     acts = [Link.act(got, EdgeKind.rejected), Link.act(pusher, EdgeKind.overflow)]
     dead = history.receive(admin, ordered, queue="dead", match=3, links=acts)
-    part = logged(tell(history, ids=[ordered, got, dead]))
+    part = log_part(tell(history, ids=[ordered, got, dead]))
     event = json.loads(part.events[-1])
     assert ("rejected by", f"participant:{billing.number}") in related(event)
     assert "overflow by" not in {word for word, _ in related(event)}
 
 
 def test_an_empty_log_is_one() -> None:
-    assert faults(json.loads(head() + between() + tail(set()))) == []
+    assert faults(json.loads(head() + middle() + tail(set()))) == []
 
 
 def test_a_conversation_by_keys_has_its_causes_too() -> None:
@@ -137,6 +137,6 @@ def test_a_conversation_by_keys_has_its_causes_too() -> None:
     ordered = history.publish(shop, shared=["a"])
     history.receive(billing, ordered, shared=["a"])
     history.publish(billing, shared=["a"])
-    found = logged(tell(history, Via.conversation))
+    found = log_part(tell(history, Via.conversation))
     messages = [json.loads(each) for each in found.objects[1:]]
     assert ("caused by", "message:1") in related(messages[1])

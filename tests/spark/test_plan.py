@@ -22,7 +22,7 @@ from tests.spark.histories import History, random_history
 def ids_of(lookups: Lookups, plan: Plan, ranges: list[Range]) -> set[int]:
     if not ranges:
         return set()
-    return set(lookups.members(plan.start.trace, Ranges.of(ranges))[0].tolist())
+    return set(lookups.members(plan.start.trace, Ranges.from_ranges(ranges))[0].tolist())
 
 
 def scanned(database: DatabaseAddress, plan: Plan, batch_rows: int = 50) -> list[Range]:

@@ -20,7 +20,7 @@ from app.api.otlp.fields import ReadingBudget
 from app.stored.spans import Span as StoredSpan
 from model.deaths import Loss
 from model.words import Disposition, EdgeKind, Via
-from spark_jobs.interchange.otlp import as_json, as_protobuf, refused_in
+from spark_jobs.interchange.otlp import as_json, as_protobuf, refusals_in
 from spark_jobs.interchange.tracing import (
     Context,
     ExportedSpan,
@@ -29,7 +29,7 @@ from spark_jobs.interchange.tracing import (
     destination,
     spans_of,
 )
-from spark_jobs.reports.gathering import told
+from spark_jobs.reports.gathering import conversation_of_rows
 from tests.spark.histories import NOON, History, Link
 from tests.spark.telling import headers, tell
 
@@ -178,7 +178,7 @@ def test_a_copy_that_was_lost_is_deleted_in_the_time_until_that_was_known() -> N
     rows = tell(history).rows
     lost = {"work": Loss(NOON + 60_000_000, "queue_deleted")}
     rows[1] = {**rows[1], "properties": "{}", "losses": json.dumps(lost)}
-    _, deleted = spans_of(told(1, rows, Via.links), "/")
+    _, deleted = spans_of(conversation_of_rows(1, rows, Via.links), "/")
     assert (deleted.name, deleted.attributes["itc.reason"]) == ("delete work", "queue_deleted")
     assert (deleted.begin, deleted.end) == (NOON + 1_000, NOON + 60_000_000)
 
@@ -193,7 +193,7 @@ def test_a_brokers_address_is_where_its_client_connected_to() -> None:
         rows = tell(order()).rows
         for row in rows.values():
             row |= {"properties": "{}", "connection": connection}
-        sent, *_ = spans_of(told(1, rows, Via.links), "/")
+        sent, *_ = spans_of(conversation_of_rows(1, rows, Via.links), "/")
         found = (sent.attributes.get("server.address"), sent.attributes.get("server.port"))
         assert found == server
 
@@ -339,6 +339,6 @@ def test_what_is_written_can_be_read_where_spans_are_taken() -> None:
 def test_what_a_collector_refused_is_read_from_its_answer() -> None:
     partial = ExportTracePartialSuccess(rejected_spans=300, error_message="too old")
     answer = ExportTraceServiceResponse(partial_success=partial).SerializeToString()
-    assert refused_in(answer) == (300, "too old")
-    assert refused_in(b"") == (0, "")
-    assert refused_in(b"\xff\xff<html>") == (0, "")
+    assert refusals_in(answer) == (300, "too old")
+    assert refusals_in(b"") == (0, "")
+    assert refusals_in(b"\xff\xff<html>") == (0, "")

@@ -55,7 +55,7 @@ def walked(
     connection: Connection, ends: tuple[int, int], via: Via, most: int | None = 10_000
 ) -> set[int]:
     """The chain, once the walk has found what may be in it."""
-    span = Ways(connection, 1, ends, via).between(most)
+    span = Ways(connection, 1, ends, via).span(most)
     return set() if span is None else set(span.ids[chain_of(span, via)].tolist())
 
 
@@ -155,7 +155,7 @@ def test_keys_are_never_looked_for_through_a_trace(
     database = DatabaseAddress.from_url(history.write(tmp_path / "store.db"))
     with database.connect() as connection:
         for ends in linked_pairs(random.Random(1), history, 10):
-            Ways(connection, 1, ends, Via.conversation).between()
+            Ways(connection, 1, ends, Via.conversation).span()
         join(connection, 1, (last // 4, last // 2), last, Via.conversation)
         [*connection.query(select(["id", "conversations"], "sqlite"))]
     with closing(sqlite3.connect(tmp_path / "store.db")) as explaining:

@@ -17,7 +17,7 @@ from spark_jobs.reports.comparison import HitRate, deviation, share_state, time_
 from spark_jobs.reports.contrast import contrasts, tail
 from spark_jobs.reports.expectations import (
     CaseCounts,
-    Learnt,
+    Norms,
     Reason,
     Thresholds,
     VariantJudge,
@@ -26,7 +26,7 @@ from spark_jobs.reports.expectations import (
     slow_from,
 )
 from spark_jobs.reports.expectations_job import Sums
-from spark_jobs.reports.proposals import proposals, rounded_up
+from spark_jobs.reports.proposals import proposals, round_up
 
 SECOND = 1_000_000
 END = 10_000 * SECOND
@@ -39,7 +39,7 @@ def order(
     return Case(number, "order", at, 100, effects, [*before], [])
 
 
-def learnt(cases: Iterable[Case], asked: Thresholds = Thresholds()) -> Learnt:  # noqa: B008
+def learnt(cases: Iterable[Case], asked: Thresholds = Thresholds()) -> Norms:  # noqa: B008
     tally, other = CaseCounts(), CaseCounts()
     for place, case in enumerate(cases):
         (tally, other)[place % 2].add(case, END)
@@ -48,7 +48,9 @@ def learnt(cases: Iterable[Case], asked: Thresholds = Thresholds()) -> Learnt:  
 
 
 def brief(*cases: Case) -> Brief:
-    return Brief(cases[0].event, 9, "order", cases[0].at, 0, "v", None, True, False, [*cases], [])
+    return Brief(
+        cases[0].event, 9, "order", cases[0].published_at, 0, "v", None, True, False, [*cases], []
+    )
 
 
 def test_what_is_too_young_for_an_effect_counts_neither_for_nor_against_it() -> None:
@@ -102,7 +104,7 @@ NORMAL = [order(0, 1.0, before=["approve"]) for _ in range(1_000)]
         (order(0, 1.0, 1.0, before=["approve"]), "many"),
         (order(0, 60.0, before=["approve"]), "slow"),
         (order(0, 1.0), "order"),
-        (order(0, 1.0, before=["approve"])._replace(waited=SECOND), "waited"),
+        (order(0, 1.0, before=["approve"])._replace(wait=SECOND), "waited"),
         (order(0, 1.0, before=["approve"])._replace(marks=["died work rejected"]), "failed"),
         (order(0, 1.0, before=["approve"]), None),
     ],
@@ -134,7 +136,7 @@ def test_what_follows_from_other_orders_is_not_said_again() -> None:
         for place, name in enumerate(names)
         for _ in range(200)
     ]
-    assert {(one.type, one.after) for one in learnt(cases).orders} == {("b", "a"), ("c", "b")}
+    assert {(one.type, one.predecessor) for one in learnt(cases).orders} == {("b", "a"), ("c", "b")}
 
 
 def test_tables_are_bounded_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,8 +165,8 @@ def test_what_spans_a_gap_is_unknown_and_a_later_gap_ends_what_was_observed() ->
         False,
         True,
     ]
-    assert observed.until(at(1, 20)) == 500
-    assert observed.until(at(30, 35)) == 1_000
+    assert observed.end_for(at(1, 20)) == 500
+    assert observed.end_for(at(30, 35)) == 1_000
     assert not observed.is_known(at(1, 2)._replace(is_whole=False))
 
 
@@ -222,7 +224,7 @@ def test_proposals_are_assertions_as_files_have_them() -> None:
     [(0, 1_000), (1_001, 2_000), (450_000, 500_000), (700_000, SECOND), (30 * SECOND, 50 * SECOND)],
 )
 def test_durations_are_round_and_not_shorter(microseconds: int, rounded: int) -> None:
-    assert rounded_up(microseconds) == rounded
+    assert round_up(microseconds) == rounded
 
 
 @pytest.mark.parametrize(
@@ -303,4 +305,4 @@ def test_of_variants_beyond_the_bound_only_conversations_are_counted_whatever_ta
         for line in part.lines():
             whole.take(line)
     assert {variant: one.count for (_, variant), one in whole.variants.items()} == {"a": 1, "b": 3}
-    assert (whole.uncounted, whole.judged) == (1, 5)
+    assert (whole.uncounted, whole.conversations) == (1, 5)

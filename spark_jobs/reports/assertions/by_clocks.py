@@ -1,7 +1,7 @@
-"""Judges what needs clocks: what is concurrent, and what may have come before.
+"""Verdicts on Spark by clocks: which events are concurrent, and which came before others.
 
-Concurrent is said of events only where the record is complete and sound; elsewhere the answer is
-that it is not known.
+Events are called concurrent only where the record is complete and sound; otherwise the answer is
+"unknown".
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import groupby
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from itc import packed_height_at
 from model.assertions.assertion import Assertion, NeverConcurrent, Precedence
@@ -24,7 +25,7 @@ from spark_jobs.reports.assertions.keys import FIELD, columns_of, key_of
 from spark_jobs.reports.assertions.pasts import OPEN, First, firsts, may_follow
 from spark_jobs.reports.assertions.rows import (
     CLOCK_COLUMNS,
-    FOUND,
+    FINDING_ROW,
     TYPE_COLUMNS,
     batch_of,
     events_of,
@@ -32,19 +33,14 @@ from spark_jobs.reports.assertions.rows import (
     row_of,
     type_in,
 )
-from spark_jobs.reports.gathering import COLUMNS, gathered
+from spark_jobs.reports.gathering import COLUMNS, conversation_events
 from spark_jobs.reports.period import Period
 from spark_jobs.reports.request import Json, ReportRequest
 
-# Of one key, so many messages of each of two types are compared, the newest: each with each.
+# The newest messages of one key and type that are compared, each with each of the other type.
 MOST_TOGETHER = 500
 
 CONVERSATION = "conversation"
-
-_TYPED = (
-    "`key` string, id bigint, side int, participant bigint, height bigint, clock binary,"
-    " `interval` string, at bigint, root bigint"
-)
 
 
 def by_clocks(
@@ -59,27 +55,26 @@ def by_clocks(
     for number, assertion in enumerate(assertions):
         if period.ids is None or not needs_clocks(assertion):
             continue
-        what = assertion.what
-        if isinstance(what, NeverConcurrent):
-            rows = _typed(spark, request, period, via, what)
+        claim = assertion.what
+        if isinstance(claim, NeverConcurrent):
+            rows = _publishes(spark, request, period, via, claim)
             if rows is not None:
                 parts = rows.repartition(tasks_at_a_time(spark), "key")
-                together = parts.sortWithinPartitions("key", F.desc("id"))
+                by_key = parts.sortWithinPartitions("key", F.desc("id"))
                 doubtful = period.history.doubtful(period.trace, *period.ids)
-                compare = _compared(number, what, doubtful, is_sure=_is_sure(period))
-                yield together.mapInArrow(compare, FOUND)
-        elif isinstance(what, Precedence):
+                compare = _comparison(number, claim, doubtful, is_sure=_is_sure(period))
+                yield by_key.mapInArrow(compare, FINDING_ROW)
+        elif isinstance(claim, Precedence):
             is_sure = is_complete_to_its_end(period, gaps) and not period.sound.doubts
-            yield _preceded(spark, request, period, number, what, is_sure=is_sure)
+            yield _past_findings(spark, request, period, number, claim, is_sure=is_sure)
 
 
 def _is_sure(period: Period) -> bool:
-    """Tell whether what is called concurrent is: the period is complete and sound."""
     return not period.gaps and not period.sound.doubts
 
 
 def is_complete_to_its_end(period: Period, gaps: Sequence[Gap]) -> bool:
-    """Tell whether the period has all that was recorded until then, as far as is known."""
+    """Tell whether the trace has, as far as is known, all events up to the period's end."""
     if period.ids is None:
         return False
     first, last = period.ids
@@ -91,36 +86,38 @@ def is_complete_to_its_end(period: Period, gaps: Sequence[Gap]) -> bool:
     )
 
 
-def _typed(
-    spark: SparkSession, request: ReportRequest, period: Period, via: Via, what: NeverConcurrent
+def _publishes(
+    spark: SparkSession, request: ReportRequest, period: Period, via: Via, claim: NeverConcurrent
 ) -> DataFrame | None:
-    """The publishes of two types, by what they share."""
-    key = what.per
-    needed = ("id", "type", "quiet", "recorded_at", "payload_bytes", *TYPE_COLUMNS, *CLOCK_COLUMNS)
+    """The publishes of two types, by their key."""
+    key = claim.per
+    names = ("id", "type", "quiet", "recorded_at", "payload_bytes", *TYPE_COLUMNS, *CLOCK_COLUMNS)
     if key == CONVERSATION:
-        columns = tuple(dict.fromkeys((*COLUMNS, *needed)))
-        frame = gathered(spark, request.database, period, via, columns=columns)
+        columns = tuple(dict.fromkeys((*COLUMNS, *names)))
+        frame = conversation_events(spark, request.database, period, via, columns=columns)
     else:
-        columns = tuple(dict.fromkeys((*needed, *columns_of(key))))
+        columns = tuple(dict.fromkeys((*names, *columns_of(key))))
         frame = events_of(spark, request, period, columns)
     if frame is None:
         return None
-    since, until = period.since, period.until
+    begin, end = period.since, period.until
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            made = [
-                _typed_row(event, side, key)
+            publishes = [
+                _publish_row(event, side, key)
                 for event in batch.to_pylist()
-                if since <= event["recorded_at"] < until and is_publish(event)
-                for side in _sides(event, what)
+                if begin <= event["recorded_at"] < end and is_publish(event)
+                for side in _sides(event, claim)
             ]
-            yield pa.RecordBatch.from_pylist([row for row in made if row], schema=_TYPED_SCHEMA)
+            yield pa.RecordBatch.from_pylist(
+                [row for row in publishes if row], schema=_PUBLISH_SCHEMA
+            )
 
-    return frame.mapInArrow(rows, _TYPED)
+    return frame.mapInArrow(rows, from_arrow_schema(_PUBLISH_SCHEMA))
 
 
-_TYPED_SCHEMA = pa.schema(
+_PUBLISH_SCHEMA = pa.schema(
     [
         ("key", pa.string()),
         ("id", pa.int64()),
@@ -135,18 +132,18 @@ _TYPED_SCHEMA = pa.schema(
 )
 
 
-def _sides(event: Json, what: NeverConcurrent) -> list[int]:
+def _sides(event: Json, claim: NeverConcurrent) -> list[int]:
     name = type_in(event)
-    return [side for side, pattern in enumerate(what.types) if pattern.fits(name)]
+    return [side for side, pattern in enumerate(claim.types) if pattern.fits(name)]
 
 
-def _typed_row(event: Json, side: int, key: str) -> Json | None:
-    """A message of one side, without a key where that is not known; None if it has none."""
-    shared = str(event["root"]) if key == CONVERSATION else key_of(event, key)
-    if shared is None and not _is_cut(event, key):
+def _publish_row(event: Json, side: int, key: str) -> Json | None:
+    """A message of one side; its key is None where it is unknown. None for one without a key."""
+    text = str(event["root"]) if key == CONVERSATION else key_of(event, key)
+    if text is None and not _is_cut(event, key):
         return None
     return {
-        "key": shared,
+        "key": text,
         "side": side,
         "at": event["recorded_at"],
         "root": event.get("root"),
@@ -159,20 +156,20 @@ def _is_cut(event: Json, key: str) -> bool:
     return key.startswith(FIELD) and len(event["payload"] or b"") < event["payload_bytes"]
 
 
-def _compared(
-    number: int, what: NeverConcurrent, doubtful: DoubtfulSpan, *, is_sure: bool
+def _comparison(
+    number: int, claim: NeverConcurrent, doubtful: DoubtfulSpan, *, is_sure: bool
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Compares messages of one key, which come together and newest first."""
+    """A function that compares the messages of each key, which come together, newest first."""
 
     def findings(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (row for batch in batches for row in batch.to_pylist())
-        for key, its_rows in groupby(rows, key=lambda row: row["key"]):
+        for key, key_rows in groupby(rows, key=lambda row: row["key"]):
             if key is None:
-                yield batch_of([_unread(number, what, next(its_rows))])
+                yield batch_of([_unread(number, claim, next(key_rows))])
                 continue
             sides: tuple[list[Json], list[Json]] = ([], [])
             is_cut = False
-            for row in its_rows:
+            for row in key_rows:
                 side = sides[row["side"]]
                 if len(side) < MOST_TOGETHER:
                     side.append(row)
@@ -180,18 +177,20 @@ def _compared(
                     is_cut = True
             # Patterns may both fit two messages: then they are still one pair.
             pairs = {tuple(sorted((a["id"], b["id"]))): (a, b) for a in sides[0] for b in sides[1]}
-            found = [_pair(number, what, key, a, b, doubtful, is_sure) for a, b in pairs.values()]
+            results = [
+                _pair(number, claim, key, a, b, doubtful, is_sure) for a, b in pairs.values()
+            ]
             if is_cut and sides[0] and sides[1]:
-                found.append(_too_many(number, key, sides[0][0]))
-            if found:
-                yield batch_of([row for row in found if row is not None])
+                results.append(_too_many(number, key, sides[0][0]))
+            if results:
+                yield batch_of([row for row in results if row is not None])
 
     return findings
 
 
 def _pair(
     number: int,
-    what: NeverConcurrent,
+    claim: NeverConcurrent,
     key: str,
     a: Json,
     b: Json,
@@ -200,94 +199,93 @@ def _pair(
 ) -> Json | None:
     if a["id"] == b["id"]:
         return None
-    before, after = (a, b) if a["id"] < b["id"] else (b, a)
-    if packed_height_at(after["clock"], before["interval"]) >= before["height"]:
+    first, second = (a, b) if a["id"] < b["id"] else (b, a)
+    if packed_height_at(second["clock"], first["interval"]) >= first["height"]:
         return row_of(number, Judgement(AssertionVerdict.holds, a["id"], ""), None, a["at"])
-    of = f"conversation {key}" if what.per == CONVERSATION else f"{what.per} {key}"
-    said = f"{what.types[0]} and {what.types[1]} of {of} are concurrent"
-    why = None if is_sure else "the record is not complete, or not sound"
-    why = why or doubtful.behind(before["id"], after["id"], after["clock"])
-    verdict = AssertionVerdict.unknown if why else AssertionVerdict.violated
-    if why:
-        said = f"{said}, as far as is known: {why}"
-    finding = Judgement(verdict, after["id"], said, (before["id"],))
-    return row_of(number, finding, after["root"], after["at"])
+    subject = f"conversation {key}" if claim.per == CONVERSATION else f"{claim.per} {key}"
+    sentence = f"{claim.types[0]} and {claim.types[1]} of {subject} are concurrent"
+    doubt = None if is_sure else "the record is not complete, or not sound"
+    doubt = doubt or doubtful.behind(first["id"], second["id"], second["clock"])
+    verdict = AssertionVerdict.unknown if doubt else AssertionVerdict.violated
+    if doubt:
+        sentence = f"{sentence}, as far as is known: {doubt}"
+    judgement = Judgement(verdict, second["id"], sentence, (first["id"],))
+    return row_of(number, judgement, second["root"], second["at"])
 
 
-def _unread(number: int, what: NeverConcurrent, newest: Json) -> Json:
-    said = f"its body is not stored as a whole, so that {what.per} is not known"
-    finding = Judgement(AssertionVerdict.unknown, newest["id"], said)
-    return row_of(number, finding, newest["root"], newest["at"])
+def _unread(number: int, claim: NeverConcurrent, newest: Json) -> Json:
+    sentence = f"its body is not stored as a whole, so that {claim.per} is not known"
+    judgement = Judgement(AssertionVerdict.unknown, newest["id"], sentence)
+    return row_of(number, judgement, newest["root"], newest["at"])
 
 
 def _too_many(number: int, key: str, newest: Json) -> Json:
-    said = f"more than {MOST_TOGETHER} messages share {key}: only the newest were compared"
-    finding = Judgement(AssertionVerdict.unknown, newest["id"], said)
-    return row_of(number, finding, newest["root"], newest["at"])
+    sentence = f"more than {MOST_TOGETHER} messages share {key}: only the newest were compared"
+    judgement = Judgement(AssertionVerdict.unknown, newest["id"], sentence)
+    return row_of(number, judgement, newest["root"], newest["at"])
 
 
-def _preceded(
+def _past_findings(
     spark: SparkSession,
     request: ReportRequest,
     period: Period,
     number: int,
-    what: Precedence,
+    claim: Precedence,
     *,
     is_sure: bool,
 ) -> DataFrame:
-    """Tell whether deliveries have a message of a type in their past, as clocks say."""
+    """Findings on whether deliveries have a message of a type in their past."""
     columns = ("id", "type", "cause_id", "candidates", "doubtful", "quiet", "recorded_at")
     events = events_of(spark, request, period, (*columns, *TYPE_COLUMNS, *CLOCK_COLUMNS))
     if events is None:  # asked for only where there are some
         raise ValueError("a period without events")
-    known = _firsts(events, what)
-    since, until = period.since, period.until
+    starts = _firsts(events, claim)
+    begin, end = period.since, period.until
 
     def findings(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for some in batches:
+        for batch in batches:
             rows = []
-            for event in some.to_pylist():
-                is_ours = since <= event["recorded_at"] < until and _is_delivery(event)
-                if is_ours and what.every.fits(name := type_in(event)):
-                    found = past_of(event, name, what, known, is_sure=is_sure)
-                    rows.append(row_of(number, found, None, event["recorded_at"]))
+            for event in batch.to_pylist():
+                is_ours = begin <= event["recorded_at"] < end and _is_delivery(event)
+                if is_ours and claim.every.fits(name := type_in(event)):
+                    result = past_of(event, name, claim, starts, is_sure=is_sure)
+                    rows.append(row_of(number, result, None, event["recorded_at"]))
             yield batch_of(rows)
 
-    return events.mapInArrow(findings, FOUND)
+    return events.mapInArrow(findings, FINDING_ROW)
 
 
 def _is_delivery(event: Json) -> bool:
     return event["type"] == EventType.received and not event["quiet"]
 
 
-def _firsts(events: DataFrame, what: Precedence) -> list[First]:
-    """Find where participants first had to do with messages of the type, or unobserved ones."""
+def _firsts(events: DataFrame, claim: Precedence) -> list[First]:
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kept: list[First] = []
-        for some in batches:
-            kept = firsts([*kept, *seen_in(some.to_pylist(), what)])
-        columns = {name: [getattr(one, name) for one in kept] for name in First._fields}
+        starts: list[First] = []
+        for batch in batches:
+            starts = firsts([*starts, *contacts_in(batch.to_pylist(), claim)])
+        columns = {name: [getattr(start, name) for start in starts] for name in First._fields}
         yield pa.RecordBatch.from_pydict(columns, schema=_FIRSTS)
 
-    found = events.mapInArrow(rows, "`interval` string, height bigint, message bigint").collect()
-    return firsts(First(row["interval"], row["height"], row["message"]) for row in found)
+    frame = events.mapInArrow(rows, from_arrow_schema(_FIRSTS))
+    return firsts(First(row["interval"], row["height"], row["message"]) for row in frame.collect())
 
 
 _FIRSTS = pa.schema([("interval", pa.string()), ("height", pa.int64()), ("message", pa.int64())])
 
 
-def seen_in(events: Iterable[Json], what: Precedence) -> Iterator[First]:
-    """Yield where events have to do with a message of the type, or with an unobserved one."""
+def contacts_in(events: Iterable[Json], claim: Precedence) -> Iterator[First]:
+    """Events that deal with a message of the type, or with an unobserved one."""
     for event in events:
         if event["quiet"]:
             continue
-        at, height = event["interval"], event["height"]
+        interval, height = event["interval"], event["height"]
         message = _message_of(event)
         if event["doubtful"] or (message < OPEN and event["candidates"] is None):
-            yield First(at, height, OPEN)
-        if what.after.fits(type_in(event)):
-            yield First(at, height, message)
+            yield First(interval, height, OPEN)
+        if claim.after.fits(type_in(event)):
+            yield First(interval, height, message)
 
 
 def _message_of(event: Json) -> int:
@@ -298,16 +296,16 @@ def _message_of(event: Json) -> int:
 
 
 def past_of(
-    event: Json, name: str, what: Precedence, known: Sequence[First], *, is_sure: bool
+    event: Json, name: str, claim: Precedence, starts: Sequence[First], *, is_sure: bool
 ) -> Judgement:
-    """The findings about a delivery of the message type ``name``; see `may_follow`."""
-    is_alike = what.after.fits(name)
+    """The judgement about a delivery of the message type ``name``; see `may_follow`."""
+    is_alike = claim.after.fits(name)
     message = _message_of(event)
-    verdict = may_follow(event["clock"], message, known, is_alike=is_alike, is_sure=is_sure)
+    verdict = may_follow(event["clock"], message, starts, is_alike=is_alike, is_sure=is_sure)
     if verdict is AssertionVerdict.holds:
         return Judgement(verdict, event["id"], "")
     if verdict is AssertionVerdict.violated:
-        said = f"no {what.after} can have led to this delivery of {name}"
-        return Judgement(verdict, event["id"], said)
-    said = f"no {what.after} of the period can have led to this delivery of {name}"
-    return Judgement(verdict, event["id"], f"{said}, but one may be missing")
+        sentence = f"no {claim.after} can have led to this delivery of {name}"
+        return Judgement(verdict, event["id"], sentence)
+    sentence = f"no {claim.after} of the period can have led to this delivery of {name}"
+    return Judgement(verdict, event["id"], f"{sentence}, but one may be missing")

@@ -1,4 +1,4 @@
-"""Judges what messages and links show, conversation by conversation."""
+"""Verdicts on Spark by messages and links, conversation by conversation."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from model.assertions.missing import matters, may_lack
 from model.gaps import Gap
 from model.words import Via
 from spark_jobs.chains.history import MAX_ID
-from spark_jobs.reports.assertions.rows import FOUND, batch_of, row_of
-from spark_jobs.reports.gathering import ConversationRows, each, gathered
+from spark_jobs.reports.assertions.rows import FINDING_ROW, batch_of, row_of
+from spark_jobs.reports.gathering import ConversationRows, conversation_events, conversations
 from spark_jobs.reports.period import Period
 from spark_jobs.reports.request import ReportRequest
 
-# So many findings are handed on together: of one conversation each assertion may have thousands.
+# Findings handed on together: of one conversation each assertion may have thousands.
 MOST_TOGETHER = 10_000
 
 
 class Breaks(NamedTuple):
-    """Effects that messages and links may have had without a sign of it.
+    """Doubtful deliveries, as gaps, and publishes that equal others; None if these are too many.
 
-    These are ``doubtful`` deliveries, as gaps, and those of ``equal`` publishes, of which nobody
-    knows whose they are; None if there are too many.
+    Messages and links may have had effects there without a sign of it.
     """
 
     doubtful: Sequence[Gap] = ()
     equal: frozenset[int] | None = frozenset()
 
     def are_in(self, events: Collection[int]) -> bool:
-        """Tell whether one of these events may have a delivery that is not known to be its."""
+        """Tell whether a delivery of one of these events may be attributed to another."""
         return self.equal is None or not self.equal.isdisjoint(events)
 
 
@@ -53,54 +52,57 @@ def by_links(
     period: Period,
     via: Via,
     assertions: Sequence[Assertion],
-    through: int,
+    newest_at: int,
     gaps: Sequence[Gap],
 ) -> Iterator[DataFrame]:
     """The findings in the conversations that began in a period.
 
-    ``through`` is when the newest event was recorded (µs), ``gaps`` are all that are known.
+    ``newest_at`` is when the newest event was recorded (µs), ``gaps`` are all that are known.
     """
-    judged = [(n, one) for n, one in enumerate(assertions) if not needs_clocks(one)]
-    if not judged:
+    numbered = [
+        (n, assertion) for n, assertion in enumerate(assertions) if not needs_clocks(assertion)
+    ]
+    if not numbered:
         return
-    frame = gathered(spark, request.database, period, via)
+    frame = conversation_events(spark, request.database, period, via)
     if frame is None:
         return
 
     breaks = _breaks(period)
-    since, until = period.since, period.until  # the period's store is not for tasks
+    begin, end = period.since, period.until  # the period's store is not for tasks
 
     def findings(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for told in each(batches, via):
-            root = told.conversation.root
+        for gathered_rows in conversations(batches, via):
+            root = gathered_rows.conversation.root
             # Blocks of ids are no exact bounds.
-            if not since <= told.conversation.began_at < until:
+            if not begin <= gathered_rows.conversation.began_at < end:
                 continue
             rows = (
-                row_of(number, finding, root, told.rows[finding.event]["recorded_at"])
-                for number, finding in found_in(told, judged, through, gaps, breaks)
+                row_of(number, judgement, root, gathered_rows.rows[judgement.event]["recorded_at"])
+                for number, judgement in findings_in(
+                    gathered_rows, numbered, newest_at, gaps, breaks
+                )
             )
-            while some := [*islice(rows, MOST_TOGETHER)]:
-                yield batch_of(some)
+            while chunk := [*islice(rows, MOST_TOGETHER)]:
+                yield batch_of(chunk)
 
-    yield frame.mapInArrow(findings, FOUND)
+    yield frame.mapInArrow(findings, FINDING_ROW)
 
 
-def found_in(
-    told: ConversationRows,
-    judged: Iterable[tuple[int, Assertion]],
-    through: int,
+def findings_in(
+    gathered_rows: ConversationRows,
+    numbered: Iterable[tuple[int, Assertion]],
+    newest_at: int,
     gaps: Sequence[Gap],
     breaks: Breaks,
 ) -> Iterator[tuple[int, Judgement]]:
     """The findings in one conversation, each with the number of its assertion."""
-    conversation = told.conversation
-    ways = Causation(conversation, told.open_at)
-    for number, assertion in judged:
-        when = matters(assertion, conversation)
-        has_gap = may_lack(gaps, *when)
+    conversation = gathered_rows.conversation
+    causation = Causation(conversation, gathered_rows.open_at)
+    for number, assertion in numbered:
+        span = matters(assertion, conversation)
+        has_gap = may_lack(gaps, *span)
         if not isinstance(assertion.what, Precedence):  # whose past says itself where it is open
-            has_gap |= may_lack(breaks.doubtful, *when) or breaks.are_in(told.rows)
-        found = judge(assertion, ways, read_until=through, has_gap=has_gap)
-        for finding in found:
-            yield number, finding
+            has_gap |= may_lack(breaks.doubtful, *span) or breaks.are_in(gathered_rows.rows)
+        for judgement in judge(assertion, causation, read_until=newest_at, has_gap=has_gap):
+            yield number, judgement

@@ -1,8 +1,8 @@
-"""Verdicts of clocks on a message of a type in the past of a delivery. Nothing here does I/O.
+"""Verdicts by clocks on a message of a type in a delivery's past. Nothing here does I/O.
 
-Of each participant two things are enough to know: the first messages of the type that it published
-or was handed, and the first delivery whose publish was not observed. What led to that one is in no
-clock, so behind it anything may be.
+Two facts about each participant suffice: the first messages of the type that it published or was
+handed, and its first delivery whose publish was not observed. The cause of that one is in no clock,
+so anything may be behind it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itc import packed_height_at
 from model.assertions.judging import AssertionVerdict
 
 OPEN = 0
-"""Stands for the message of a `First` that was not observed."""
+"""The message of a `First` that was not observed."""
 
 
 class First(NamedTuple):
@@ -28,25 +28,28 @@ class First(NamedTuple):
     message: int
 
 
-def firsts(seen: Iterable[First]) -> list[First]:
-    """Of each participant the first unobserved message, and the first two others.
+def firsts(starts: Iterable[First]) -> list[First]:
+    """The first unobserved message of each participant, and its first two others.
 
     Two, because a message is not in its own past.
     """
-    kept: dict[str, list[First]] = {}
+    observed: dict[str, list[First]] = {}
     unobserved: dict[str, First] = {}
-    for one in sorted(seen):
-        if one.message == OPEN:
-            unobserved.setdefault(one.interval, one)
+    for start in sorted(starts):
+        if start.message == OPEN:
+            unobserved.setdefault(start.interval, start)
             continue
-        its = kept.setdefault(one.interval, [])
-        if len(its) < 2 and all(other.message != one.message for other in its):
-            its.append(one)
-    return [*(one for its in kept.values() for one in its), *unobserved.values()]
+        own_starts = observed.setdefault(start.interval, [])
+        if len(own_starts) < 2 and all(earlier.message != start.message for earlier in own_starts):
+            own_starts.append(start)
+    return [
+        *(start for own_starts in observed.values() for start in own_starts),
+        *unobserved.values(),
+    ]
 
 
 def may_follow(
-    clock: bytes, message: int, known: Sequence[First], *, is_alike: bool, is_sure: bool
+    clock: bytes, message: int, starts: Sequence[First], *, is_alike: bool, is_sure: bool
 ) -> AssertionVerdict:
     """Judge by the packed clock whether one of the messages may have led to another's delivery.
 
@@ -54,10 +57,10 @@ def may_follow(
     ``is_sure``: nothing is missing in its past, as far as gaps, pruning and doubts tell.
     """
     past = [
-        one
-        for one in known
-        if one.message != message and packed_height_at(clock, one.interval) >= one.height
+        start
+        for start in starts
+        if start.message != message and packed_height_at(clock, start.interval) >= start.height
     ]
-    if any(one.message > OPEN or (one.message < OPEN and not is_alike) for one in past):
+    if any(start.message > OPEN or (start.message < OPEN and not is_alike) for start in past):
         return AssertionVerdict.holds
     return AssertionVerdict.violated if is_sure and not past else AssertionVerdict.unknown

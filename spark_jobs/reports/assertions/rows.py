@@ -1,4 +1,4 @@
-"""Findings, as rows that go from tasks to the driver; and which events are looked at."""
+"""Findings as rows that go from tasks to the driver, and the events that are judged."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from model.assertions.judging import AssertionVerdict, Judgement
 from model.message_types import type_of
@@ -17,10 +18,6 @@ from spark_jobs.chains.source import read_slices
 from spark_jobs.reports.period import Period
 from spark_jobs.reports.request import Json, ReportRequest
 
-FOUND = (
-    "assertion int, verdict string, count bigint, event bigint, root bigint, at bigint,"
-    " sentence string, others string"
-)
 TYPE_COLUMNS = ("properties", "exchange", "routing_keys", "envelope")
 CLOCK_COLUMNS = ("participant", "height", "clock", "interval")
 
@@ -33,41 +30,41 @@ _SCHEMA = pa.schema(
         ("others", pa.string()),
     ]
 )
+FINDING_ROW = from_arrow_schema(_SCHEMA)
 
 
-def row_of(number: int, finding: Judgement, root: int | None, at: int) -> Json:
-    """A finding of the assertion ``number``; of what holds only that it does."""
-    is_shown = finding.verdict is not AssertionVerdict.holds
+def row_of(number: int, judgement: Judgement, root: int | None, recorded_at: int) -> Json:
+    """A judgement of the assertion ``number``; details only where it does not hold."""
+    is_shown = judgement.verdict is not AssertionVerdict.holds
     return {
         "assertion": number,
-        "verdict": str(finding.verdict),
+        "verdict": str(judgement.verdict),
         "count": 1,
-        "event": finding.event if is_shown else None,
+        "event": judgement.event if is_shown else None,
         "root": root if is_shown else None,
-        "at": at if is_shown else None,
-        "sentence": finding.sentence if is_shown else None,
-        "others": json.dumps(finding.others) if is_shown else None,
+        "at": recorded_at if is_shown else None,
+        "sentence": judgement.sentence if is_shown else None,
+        "others": json.dumps(judgement.others) if is_shown else None,
     }
 
 
 def batch_of(rows: list[Json]) -> pa.RecordBatch:
     """Rows of findings; those that hold are counted together."""
-    held: Counter[int] = Counter(
+    counts: Counter[int] = Counter(
         row["assertion"] for row in rows if row["verdict"] == AssertionVerdict.holds
     )
-    kept = [row for row in rows if row["verdict"] != AssertionVerdict.holds]
-    none = dict.fromkeys(_SCHEMA.names)
-    kept += [
-        {**none, "assertion": number, "verdict": str(AssertionVerdict.holds), "count": count}
-        for number, count in held.items()
+    findings = [row for row in rows if row["verdict"] != AssertionVerdict.holds]
+    empty = dict.fromkeys(_SCHEMA.names)
+    findings += [
+        {**empty, "assertion": number, "verdict": str(AssertionVerdict.holds), "count": count}
+        for number, count in counts.items()
     ]
-    return pa.RecordBatch.from_pylist(kept, schema=_SCHEMA)
+    return pa.RecordBatch.from_pylist(findings, schema=_SCHEMA)
 
 
 def events_of(
     spark: SparkSession, request: ReportRequest, period: Period, columns: Sequence[str]
 ) -> DataFrame | None:
-    """The events of a period; None if there are none."""
     if period.ids is None:
         return None
     slices = slices_of(spark, period.trace, *period.ids)
@@ -75,7 +72,6 @@ def events_of(
 
 
 def is_publish(event: Json) -> bool:
-    """Tell whether it is a publish that counts."""
     return event["type"] == EventType.published and not event["quiet"]
 
 
