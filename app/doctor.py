@@ -282,7 +282,7 @@ async def _trace_checks(settings: Settings, management: ManagementApi) -> list[C
             doubts = await store.doubts.of_trace(trace.id)
             evidence, suffix = await store.doubts.evidence(trace.id), f"of {trace.vhost}"
             [coverage] = await store.proposals.coverage([trace.id])
-            proposals = coverage.waiting(await store.link_rules.list_own(trace.id))
+            proposals = coverage.open_proposals(await store.link_rules.list_own(trace.id))
             adoptable = [proposal for proposal in proposals if proposal.rules]
             checks += [
                 Check(f"trace {suffix}", partial(_trace, trace, settings, management)),

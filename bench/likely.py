@@ -82,7 +82,7 @@ class Judge(NamedTuple):
         names = self.names
         right = [
             (names[cause.event], names[effect]) in self.verdict.true
-            for effect, causes in overlay.named.items()
+            for effect, causes in overlay.causes.items()
             for cause in causes
             if {cause.event, effect} <= names.keys()
         ]

@@ -108,7 +108,7 @@ async def stored_events(store: Store, vhost: str | None = None) -> AsyncIterator
     """All events, or those of a virtual host, oldest first, read page by page."""
     last = 0
     while page := (await store.events.find(_of(vhost), after=last, limit=1_000)).items:
-        for event in await store.events.some([each.id for each in page]):
+        for event in await store.events.get_existing([each.id for each in page]):
             yield event
         last = page[-1].id
 

@@ -120,7 +120,7 @@ async def _pieces(
         yield b""  # the server waits with it until the client has taken the rest
         size = sum(heavy.sizes[event_id] for event_id in share)
         async with budget.hold(size * GROWTH):
-            rows = {row.id: row for row in await events.some(share, heavy.large)}
+            rows = {row.id: row for row in await events.get_existing(share, heavy.large)}
             # Of events that retention removed meanwhile, what is known is sent.
             views = (encode_json(heavy.view(rows.pop(n, heavy.light[n]))) for n in share)
             yield b"".join(part for view in views for part in (view, next(gaps)))

@@ -161,7 +161,7 @@ class Tail:
                 query_filter, after=event_id, limit=query.limit, large=large, follow=follow
             )
         ids = [row.id for row in events.items]
-        links = await self.causality.named_by(ids) if query.links else None
+        links = await self.causality.edge_causes(ids) if query.links else None
         heavy = Heavy(events.heavy, query.content, query.columns, large, links)
         if query.frames:
             return await self._as_frames(events, heavy)
@@ -176,7 +176,7 @@ class Tail:
             items = items[: next(n for n, row in enumerate(items) if row.id in rest)]
         size = sum(events.heavy[event_id] for event_id in first_share)
         async with self.budget.hold(size * GROWTH):
-            large = await self.events.some(first_share, heavy.large) if first_share else ()
+            large = await self.events.get_existing(first_share, heavy.large) if first_share else ()
             rows = {row.id: row for row in large}
             views = ((row.id, encode_json(heavy.view(rows.get(row.id, row)))) for row in items)
             frames = b"".join(

@@ -22,7 +22,7 @@ from app.errors import ConflictError, ItcError, NotFoundError, OutageError, TooM
 from app.extras import check_spark
 from app.jobs.process import SparkProcess
 from app.round_robin import RoundRobin
-from app.stored.jobs import ENDED, Job, JobRequest, JobState, Json
+from app.stored.jobs import FINAL, Job, JobRequest, JobState, Json
 from model.jobs import Progress
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 # How often to look at a job of another service, and how long that one has to cancel it.
 LOOK_SECONDS = 0.5
 CANCEL_SECONDS = 15.0
-UNFINISHED = tuple(state for state in JobState if state not in ENDED)
+UNFINISHED = tuple(state for state in JobState if state not in FINAL)
 FAULT = "the job broke off by a fault of the service; its log has the details"
 STOP_ERROR = "interrupted: the service was stopped while the job was unfinished"
 
@@ -67,7 +67,7 @@ class _Live:
 
     @property
     def has_ended(self) -> bool:
-        return self.job.state in ENDED
+        return self.job.state in FINAL
 
 
 QUEUE = 100  # jobs that wait: at some seconds each, more than anybody waits for
@@ -153,7 +153,7 @@ class JobManager:
         Raises `OutageError`.
         """
         job = await self.store.create(request.kind, request.vhost, request.shown)
-        result = request.finished(job.id, result)
+        result = request.finish(job.id, result)
         await self.store.move(job.id, JobState.running)
         return await self.store.move(job.id, JobState.succeeded, result=result)
 
@@ -206,7 +206,7 @@ class JobManager:
             if job != latest:
                 yield job
                 latest = job
-            if job.state in ENDED:
+            if job.state in FINAL:
                 return
             if live is None:
                 await asyncio.sleep(LOOK_SECONDS)
@@ -221,11 +221,11 @@ class JobManager:
         live = self._live.get(job_id)
         if live is None or live.has_ended:
             job = await self.job(job_id)
-            if job.state in ENDED:
+            if job.state in FINAL:
                 raise ConflictError(f"job {job_id} has ended already: it is {job.state.value}")
             await self.store.give_up(job_id)
             job = await self.wait(job_id, CANCEL_SECONDS)
-            if job.state not in ENDED:
+            if job.state not in FINAL:
                 raise OutageError(
                     f"the service that has job {job_id} was asked to cancel it, and has not yet: "
                     "it will, or the job fails when that service is found dead"
@@ -293,7 +293,7 @@ class JobManager:
         live.show(await self.store.move(job_id, JobState.running))
         runner = self.others.get(request.kind, self.spark)
         result = await runner.run(job_id, request.kind, request.work, self._reporter(live))
-        result = request.finished(job_id, result)
+        result = request.finish(job_id, result)
         seconds = result.get("seconds", {})
         return {**result, "seconds": {"queued": round(queued, 3), **seconds}}
 

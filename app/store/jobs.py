@@ -16,7 +16,7 @@ from app.store.database import tables
 from app.store.database.chunks import filters, keep_newest
 from app.store.database.engine import Database
 from app.store.database.subject import Subject, read_method, reads, writes
-from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json
+from app.stored.jobs import FINAL, TRANSITIONS, Job, JobState, Json
 from model.jobs import Progress
 
 _jobs = tables.jobs.c
@@ -99,7 +99,7 @@ class Jobs(Subject):
         values: Json = {"state": state}
         if state is JobState.running:
             values["started_at"] = moment
-        if state in ENDED:
+        if state in FINAL:
             values |= {"finished_at": moment, "result": None if result is None else _text(result)}
             values["error"] = error
         if state is JobState.succeeded:
@@ -161,7 +161,7 @@ class Jobs(Subject):
     @writes
     async def forget(self, connection: AsyncConnection, keep: int) -> int:
         """Remove ended jobs except the newest `keep`; returns how many were removed."""
-        has_ended = _jobs.state.in_(sorted(ENDED))
+        has_ended = _jobs.state.in_(sorted(FINAL))
         return await keep_newest(connection, tables.jobs, keep, has_ended)
 
 

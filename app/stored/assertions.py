@@ -1,4 +1,4 @@
-"""Assertions that a service holds, what did not hold, and what the webhook was told of it."""
+"""Assertions that a service judges, their violations, and the webhook's notifications."""
 
 from __future__ import annotations
 
@@ -28,19 +28,18 @@ from model.described import INNER
 from model.times import Microseconds
 
 MOST_REACHED = 1_000
-"""From one event so many others are looked at."""
-
+"""The events that are read from one event on."""
 
 MOST_A_MINUTE = 10
-"""Of so many violations of an assertion the webhook is told one by one in a minute.
+"""Violations of an assertion in a minute of which the webhook is told one by one.
 
-Of the others it is told at once, when the minute is over: anybody who may publish can have an
-assertion be violated as often as they like.
+It is told of the others together, when the minute is over: anybody who may publish can violate an
+assertion as often as they like.
 """
 
 
 class ViolationKind(enum.StrEnum):
-    """The kind of a violation."""
+    """Kinds of violations."""
 
     overdue = "overdue"  # it never led in time to what it should, or was not acknowledged
     unpreceded = "unpreceded"  # what should have come before is not in its past
@@ -51,16 +50,16 @@ class ViolationKind(enum.StrEnum):
 class WebhookState(enum.StrEnum):
     """The webhook's part in a violation."""
 
-    none = "none"  # there was no webhook when it was found
+    none = "none"  # no webhook when it was found
     due = "due"
     delivered = "delivered"
     given_up = "given_up"
 
 
 class Reach(NamedTuple):
-    """An event, and those that it led to, or that led to it, in order; and whether that is all.
+    """An event, and its effects or causes in order, all of them if it ``is_whole``.
 
-    ``has_equals``: it, or what it led to, may also have led to deliveries of equal messages.
+    ``has_equals``: it, or an effect, may also have led to deliveries of equal messages.
     """
 
     event: WatchedEvent
@@ -70,10 +69,7 @@ class Reach(NamedTuple):
 
 
 class HeldAssertion(msgspec.Struct, frozen=True, kw_only=True):
-    """An assertion of a virtual host, and what came of it since it was set.
-
-    ``text`` is JSON.
-    """
+    """An assertion of a virtual host, and its results since it was set; ``text`` is JSON."""
 
     trace_id: Annotated[int, INNER]
     vhost: str
@@ -97,29 +93,28 @@ class HeldAssertion(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def assertion(self) -> dict[str, Any]:
         """As one writes it."""
-        found: dict[str, Any] = msgspec.json.decode(self.text)
-        return found
+        return msgspec.json.decode(self.text, type=dict[str, Any])
 
     @property
     def unwatched(self) -> str | None:
         """The reason why it is not held against events as they come; `null` if it is."""
         try:
-            return unwatched(from_json(self.assertion))
+            return explain_unwatched(from_json(self.assertion))
         except InvalidAssertionError as error:
             return f"this version does not know it: {error}"
 
 
-def unwatched(assertion: Assertion) -> str | None:
+def explain_unwatched(assertion: Assertion) -> str | None:
     """Explain why an assertion cannot be held against events while they come; None if it can."""
-    what = assertion.what
-    match what:
+    condition = assertion.what
+    match condition:
         case LeadsTo(within=None):
             return "it says no time: `within` does"
         case Precedence(evidence=Basis.may_have):
             return "what clocks allow is looked for by rabbitmq-itc assert"
-        case NeverConcurrent() if what.per != "conversation":
-            return f"what shares {what.per} is looked for by rabbitmq-itc assert"
-        case AtMost() if what.causes_more_than >= MOST_REACHED:
+        case NeverConcurrent() if condition.per != "conversation":
+            return f"what shares {condition.per} is looked for by rabbitmq-itc assert"
+        case AtMost() if condition.causes_more_than >= MOST_REACHED:
             return f"only up to {MOST_REACHED - 1:,} messages are counted while they come"
     return None
 
@@ -135,7 +130,7 @@ _KINDS: dict[type[Requirement], ViolationKind] = {
 
 @dataclass(frozen=True, slots=True)
 class AssertionScope:
-    """An assertion: by which events it is judged, and how long after each of them (µs)."""
+    """The events by which an assertion is judged, and the time it has after each (µs)."""
 
     what: Requirement
     within: int = 0
@@ -145,38 +140,38 @@ class AssertionScope:
         return _KINDS[type(self.what)]
 
     def picks(self, event: WatchedEvent) -> bool:
-        what = self.what
-        match what:
+        condition = self.what
+        match condition:
             case LeadsTo() | Acknowledged():
-                return event.is_publish and what.every.fits(event.message_type)
+                return event.is_publish and condition.every.fits(event.message_type)
             case Precedence():
-                return not event.is_publish and what.every.fits(event.message_type)
+                return not event.is_publish and condition.every.fits(event.message_type)
             case NeverConcurrent():
                 return event.is_publish and any(
-                    each.fits(event.message_type) for each in what.types
+                    message_type.fits(event.message_type) for message_type in condition.types
                 )
             case AtMost():
-                return event.is_publish  # whatever it is, something may have caused it
+                return event.is_publish  # any may have been caused by something
 
 
 def subject_of(text: str) -> AssertionScope | None:
-    """The subject of a stored assertion; None if it cannot be held against events as they come.
+    """A stored assertion's scope; None if it cannot be judged as events come.
 
     Raises `ValueError` for one of another version.
     """
     assertion = from_json(msgspec.json.decode(text))
-    if unwatched(assertion) is not None:
+    if explain_unwatched(assertion) is not None:
         return None
-    what = assertion.what
-    within = what.within or 0 if isinstance(what, LeadsTo | Acknowledged) else 0
-    return AssertionScope(what, within)
+    condition = assertion.what
+    within = condition.within or 0 if isinstance(condition, LeadsTo | Acknowledged) else 0
+    return AssertionScope(condition, within)
 
 
 class NewViolation(msgspec.Struct, frozen=True, kw_only=True):
     """An event for which an assertion does not hold. Times in µs.
 
-    ``last_id`` is the last event that was looked at, ``root`` begins the event's conversation, and
-    ``type`` is its message's type.
+    ``last_id`` is the last event that was read, ``root`` begins the event's conversation, and
+    ``type`` is its message's.
     """
 
     event: int
@@ -189,10 +184,7 @@ class NewViolation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgingStep(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of judging an assertion's events from ``before`` up to ``judged_id``.
-
-    ``name`` and ``text`` say by which assertion they were judged.
-    """
+    """The result of judging the events after ``before`` up to ``judged_id`` by an assertion."""
 
     name: str
     text: str
@@ -207,8 +199,8 @@ class JudgingStep(msgspec.Struct, frozen=True, kw_only=True):
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """An event for which an assertion does not hold.
 
-    ``text`` is that of the assertion which it was judged by. With a ``summary``, the number of a
-    minute, the webhook is told it with the others of that minute.
+    ``text`` is the assertion's. With a ``summary``, the number of a minute, the webhook is told of
+    it with the others of that minute.
     """
 
     id: int
@@ -236,7 +228,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     complete: Annotated[bool, "Whether no gap has turned up where it was looked for."] = True
 
     def without_content(self) -> Violation:
-        """For whom the broker would not hand every message: without what is in this one."""
+        """Without the message's content, for users who may not read every message."""
         return replace(self, type=None, sentence=None)
 
 
@@ -252,11 +244,8 @@ class ViolationPage(msgspec.Struct, frozen=True):
         return self.items[-1].id if self.truncated else None
 
 
-class Telling(msgspec.Struct, frozen=True):
-    """A request to the webhook: a violation, or all of a summary.
-
-    Those are ``count`` of its assertion, from the ``first`` to the one with the id ``last``.
-    """
+class Notification(msgspec.Struct, frozen=True):
+    """A request to the webhook: an assertion's ``count`` violations, ``first`` to ``last``."""
 
     first: Violation
     count: int
@@ -264,7 +253,7 @@ class Telling(msgspec.Struct, frozen=True):
 
 
 class ViolationFilter(VhostFilter, frozen=True, kw_only=True):
-    """A choice of violations; None asks for nothing. Times (µs) are of when they were found."""
+    """A choice of violations, by the times (µs) when they were found; None is no condition."""
 
     assertion: str | None = None
     kind: ViolationKind | None = None

@@ -1,4 +1,4 @@
-"""Values that a trace and its runs are stored as, and that services say of each other."""
+"""Stored values of traces, their runs, and the services that share them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ from model.times import Microseconds
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """A trace as it is stored. ``policy`` says what a participant is, ``quiet`` which
-    traffic joins no clocks, ``bodies`` whether messages' bodies are taken, ``taken`` of which
-    exchanges and queues messages are; times in µs.
+    """A stored trace, with its policy of participants, and its selection; times in µs.
 
-    ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
-    ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then,
-    ``ledger`` what the trace had seen.
-    ``holder`` is the service that runs it, None if none does.
+    Traffic of ``quiet`` joins no clocks. ``bodies``: messages' bodies are taken, too. ``events``,
+    ``participants`` and ``pending_copies`` count what is stored now. ``checkpoint`` is the
+    tracker's state as of ``last_event_id`` (0 before the first), ``ledger`` what the trace had
+    seen. ``holder`` is the service that runs it, if any does.
     """
 
     id: int
@@ -52,10 +50,10 @@ class Batch(msgspec.Struct, frozen=True):
     """One transaction of a trace.
 
     ``window`` holds the digests of its trace messages and ``ledger`` what its trace has seen, both
-    opaque to the store; a ledger of None leaves the stored one as it is. ``link_rules`` are all
-    that its events were read by, None for those of the batch before. Without ``bodies`` no
-    message's body is stored. ``token`` tells this batch from every other: appended again after an
-    outage that left its commit in doubt, it is stored once.
+    opaque to the store; a ledger of None leaves the stored one as it is. ``link_rules`` are those
+    of its events, None for those of the last batch. Without ``bodies`` no message's body is stored.
+    By its ``token`` a batch that is appended again after an outage, its commit in doubt, is stored
+    once.
     """
 
     events: list[StampedEvent]
@@ -70,8 +68,8 @@ class Batch(msgspec.Struct, frozen=True):
 class Service(msgspec.Struct, frozen=True):
     """A service as the others see it; times in µs, by the database's clock.
 
-    ``idle_since`` is when it last took a trace, or started; ``snapshots`` how its traces were when
-    it was last heard of, opaque to the store.
+    ``idle_since`` is when it last took a trace, or started; ``snapshots`` are its traces' when it
+    was last heard of, opaque to the store.
     """
 
     id: str
@@ -92,10 +90,9 @@ class LeasedTrace(msgspec.Struct, frozen=True):
 
 
 class ClientConnection(msgspec.Struct, frozen=True):
-    """A connection that somebody opened; ``opened_at`` in µs, by the broker's clock.
+    """A client's connection, with its name in trace messages; ``opened_at`` in µs, by the broker.
 
-    The name is as trace messages have it. ``client`` names the program, None if nothing does;
-    ``process`` is its process id.
+    ``client`` names the program, if anything does; ``process`` is its process id.
     """
 
     node: str
@@ -108,9 +105,9 @@ class ClientConnection(msgspec.Struct, frozen=True):
 
 
 class NewConnection(ClientConnection, frozen=True):
-    """A connection as it is told of.
+    """A reported connection.
 
-    ``pid`` is the broker's process behind it, None where only the management API told of it.
+    ``pid`` is the broker's process behind it, None where only the management API reported it.
     """
 
     pid: str | None = None
@@ -126,9 +123,9 @@ class ClosedConnection(msgspec.Struct, frozen=True):
 
 
 class BrokerConnection(ClientConnection, frozen=True):
-    """A connection. Others may have had its ``name`` before it: ``id`` is this one's alone.
+    """A stored connection; its ``id`` is unique, its ``name`` may be used again.
 
-    ``closed_at`` is None while it is open; otherwise it was closed by then.
+    It was closed by ``closed_at``, None while it is open.
     """
 
     id: int
@@ -143,10 +140,9 @@ class HeldRule(msgspec.Struct, frozen=True):
 
 
 class RuleState(enum.StrEnum):
-    """The state of a rule: are messages read by it.
+    """The state of a rule: whether messages are read by it.
 
-    What is set or removed holds, or does not, as soon as the trace has taken it up: after some
-    seconds where it runs.
+    A running trace takes up rules that are set or removed after some seconds.
     """
 
     holds = "holds"
@@ -183,21 +179,23 @@ class ListedRule(msgspec.Struct, frozen=True):
         return self.of_trace.rule.to_json()
 
 
-def listed(wanted: Sequence[TraceRule], held: Sequence[HeldRule]) -> list[ListedRule]:
-    """All rules of a trace in order, those behind that are to hold no more."""
-    since = {each.rule: each.from_event_id for each in held}
-    gone = [each for each in held if each.rule not in set(wanted)]
+def list_rules(rules: Sequence[TraceRule], in_force: Sequence[HeldRule]) -> list[ListedRule]:
+    """All rules of a trace in order, those that are removed last."""
+    first_ids = {rule.rule: rule.from_event_id for rule in in_force}
+    dropped = [rule for rule in in_force if rule.rule not in set(rules)]
     return [
         *(
-            ListedRule(each, RuleState.holds if each in since else RuleState.set, since.get(each))
-            for each in wanted
+            ListedRule(
+                rule, RuleState.holds if rule in first_ids else RuleState.set, first_ids.get(rule)
+            )
+            for rule in rules
         ),
-        *(ListedRule(each.rule, RuleState.removed, each.from_event_id) for each in gone),
+        *(ListedRule(rule.rule, RuleState.removed, rule.from_event_id) for rule in dropped),
     ]
 
 
 class ParticipantRules(msgspec.Struct, frozen=True):
-    """The rules of who counts as a participant (`app.tracker.Policy`), and of quiet traffic.
+    """The policy of participants, and of quiet traffic.
 
     By ``links`` all messages are read again; None keeps the links that are stored.
     """
@@ -238,14 +236,14 @@ class RestampOutcome(msgspec.Struct, frozen=True):
     ] = None
 
 
-# Told how many events are done.
+# Called with the number of events that are done.
 Progress: TypeAlias = Callable[[int], None]
 
 
 class PrunePlan(msgspec.Struct, frozen=True):
-    """A plan to remove the events of a trace before ``before_id``, recorded up to ``until`` (µs).
+    """A plan to remove a trace's events before ``before_id``, recorded up to ``until`` (µs).
 
-    ``participants`` are those that lose all their events and give back their interval.
+    ``participants`` lose all their events and give back their interval.
     """
 
     trace_id: int
@@ -281,9 +279,9 @@ class Quarantined(msgspec.Struct, frozen=True):
         """As an event's `payload_encoding`."""
         return "withheld" if self.kept is None else self._text(self.kept)[1]
 
-    def _text(self, kept: bytes) -> tuple[str | None, Encoding]:
-        return payload_text(kept, len(kept) < self.body_bytes)
+    def _text(self, body: bytes) -> tuple[str | None, Encoding]:
+        return payload_text(body, len(body) < self.body_bytes)
 
     def without_content(self) -> Quarantined:
-        """For whom the broker would not hand it; of which queue it is, nobody can tell."""
+        """Without content, for users who may not read it; its queue is unknown."""
         return replace(self, headers=None, kept=None)

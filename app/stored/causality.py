@@ -23,7 +23,7 @@ _RULE = "By which it is named; `null` for what the broker did, which `kind` says
 
 
 class PathStep(msgspec.Struct, frozen=True):
-    """From an event to one that it caused: by a message, a link, or what the broker did."""
+    """A step from an event to an effect: by a message, a link, or what the broker did."""
 
     cause: int
     effect: int
@@ -34,9 +34,13 @@ class PathStep(msgspec.Struct, frozen=True):
     @classmethod
     def along(cls, cause: int, effect: int, rule: str | None, kind: int | None) -> Self:
         """The step along an edge; without a kind, along a message."""
-        what = None if kind is None else EdgeKind(kind)
-        how = how_of(what)
-        return cls(cause, effect, how, rule, what) if how == "link" else cls(cause, effect, how)
+        edge_kind = None if kind is None else EdgeKind(kind)
+        step = how_of(edge_kind)
+        return (
+            cls(cause, effect, step, rule, edge_kind)
+            if step == "link"
+            else cls(cause, effect, step)
+        )
 
 
 class CausalPath(msgspec.Struct, frozen=True):
@@ -50,7 +54,7 @@ class CausalPath(msgspec.Struct, frozen=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A cause that a publish names, or that the broker's doing makes one of a delivery."""
+    """A cause that a publish names, or of a delivery by what the broker did."""
 
     cause: int
     rule: Annotated[str | None, _RULE]
@@ -58,7 +62,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class Naming(msgspec.Struct, frozen=True):
-    """An event that another led to: it names that, or the broker's doing joins the two."""
+    """An effect that names an event, or that the broker joined to it."""
 
     effect: int
     rule: Annotated[str | None, _RULE]
@@ -66,14 +70,14 @@ class Naming(msgspec.Struct, frozen=True):
 
 
 class NamedBy(msgspec.Struct, frozen=True):
-    """The events that an event led to beside its message: the first 100, if it is ``truncated``."""
+    """An event's effects beside its message: the first 100, if ``truncated``."""
 
     links: list[Naming]
     truncated: bool
 
 
 class EventLinks(msgspec.Struct, frozen=True):
-    """The causes of an event beside its message, and what it led to beside that."""
+    """An event's causes and effects beside its message."""
 
     links: Annotated[list[Named], LINKS]
     named_by: Annotated[NamedBy, "What has it among its `links`."]
@@ -103,14 +107,14 @@ class ChainPart(msgspec.Struct, frozen=True):
 
 def of_one_trace(events: Sequence[Event]) -> int:
     """The trace of some events; raises `BadRequestError` if they are of several."""
-    if len({each.trace_id for each in events}) > 1:
+    if len({event.trace_id for event in events}) > 1:
         raise BadRequestError(
             "these events are of two virtual hosts, whose clocks cannot be compared"
         )
     return events[0].trace_id
 
 
-_SETTLED = (
+_PHRASES = (
     (Disposition.auto, "taken without acknowledgement from"),
     (Disposition.rejected, "rejected from"),
     (Disposition.returned, "given back to"),
@@ -121,8 +125,8 @@ _SETTLED = (
 class Fate(msgspec.Struct, frozen=True):
     """A publish as a message with its copies, and the events of their deliveries.
 
-    It is as of ``at``, None where that is when its trace ran last. ``truncated``: it was handed
-    over more often than is looked at. ``heavy`` is that of `app.stored.reading.EventList`.
+    As of ``at``, None where that is when its trace ran last. ``truncated``: there are more
+    deliveries. ``heavy`` is that of `app.stored.reading.EventList`.
     """
 
     publish: Event
@@ -134,8 +138,12 @@ class Fate(msgspec.Struct, frozen=True):
 
     def events_of(self, copy: Copy, *, dead: bool) -> list[Event]:
         """A copy's deliveries: from its queue, or after it had died there."""
-        its = (each for each in copy.deliveries if (each.match is Match.dead_lettered) is dead)
-        return [self.deliveries[each.event] for each in its]
+        deliveries = (
+            delivery
+            for delivery in copy.deliveries
+            if (delivery.match is Match.dead_lettered) is dead
+        )
+        return [self.deliveries[delivery.event] for delivery in deliveries]
 
     @property
     def routed_queues(self) -> int:
@@ -151,34 +159,37 @@ class Fate(msgspec.Struct, frozen=True):
                 return "a direct reply, of which it is not traced whether anybody was given it"
             return "routed to no queue: nobody was given it"
         noun = "queue" if self.routed_queues == 1 else "queues"
-        said = [f"handed over for {self.handed_over} of {self.routed_queues} {noun}"]
-        if vague := sum(_is_vague(each) for each in copies):
-            said.append(f"for {vague} more it or an equal message was")
-        if untraced := sum(_is_untraced(each) for each in copies):
-            said.append(f"for {untraced} more it was, untraced, if its caller was there still")
-        said += self._settled()
-        left = (each for each in copies if each.remark and each.state != "waiting")
-        said += [f"its copy in {each.queue} {each.remark}" for each in left]
-        return "; ".join(said)
+        clauses = [f"handed over for {self.handed_over} of {self.routed_queues} {noun}"]
+        if vague := sum(_is_vague(copy) for copy in copies):
+            clauses.append(f"for {vague} more it or an equal message was")
+        if untraced := sum(_is_untraced(copy) for copy in copies):
+            clauses.append(f"for {untraced} more it was, untraced, if its caller was there still")
+        clauses += self._settlements()
+        remarkable = (copy for copy in copies if copy.remark and copy.state != "waiting")
+        clauses += [f"its copy in {copy.queue} {copy.remark}" for copy in remarkable]
+        return "; ".join(clauses)
 
-    def _settled(self) -> Iterator[str]:
-        """Say what consumers made of the copies; nothing where it is known of none."""
+    def _settlements(self) -> Iterator[str]:
         queues: defaultdict[Disposition | None, list[str]] = defaultdict(list)
-        held = []
-        for each in self.message.copies:
-            if (last := _newest(each)) is not None:
-                queues[last.settlement].append(each.queue)
+        holders = []
+        for copy in self.message.copies:
+            if (last := _newest(copy)) is not None:
+                queues[last.settlement].append(copy.queue)
                 if last.settlement is Disposition.in_hand:
-                    held.append(self._held(last, each.queue))
+                    holders.append(self._holder_phrase(last, copy.queue))
         if not queues.keys() - {None}:
             return
-        if done := queues.get(Disposition.acknowledged):
-            yield f"acknowledged for {len(done)} of {self.routed_queues}"
-        if held:
-            yield listed(held)
-        yield from (f"{say} {listed(queues[how])}" for how, say in _SETTLED if how in queues)
+        if acknowledged := queues.get(Disposition.acknowledged):
+            yield f"acknowledged for {len(acknowledged)} of {self.routed_queues}"
+        if holders:
+            yield listed(holders)
+        yield from (
+            f"{phrase} {listed(queues[disposition])}"
+            for disposition, phrase in _PHRASES
+            if disposition in queues
+        )
 
-    def _held(self, last: Delivery, queue: str) -> str:
+    def _holder_phrase(self, last: Delivery, queue: str) -> str:
         if self.at is None:
             return f"{last.it.name} held {queue}'s when this was last traced"
         return f"{last.it.name} has held {queue}'s for {duration_words(max(0, self.at - last.at))}"
@@ -187,7 +198,7 @@ class Fate(msgspec.Struct, frozen=True):
     def is_held(self) -> bool:
         """Tell whether somebody has a copy in hand."""
         newest = map(_newest, self.message.copies)
-        return any(each and each.settlement is Disposition.in_hand for each in newest)
+        return any(delivery and delivery.settlement is Disposition.in_hand for delivery in newest)
 
     @property
     def handed_over(self) -> int:
@@ -197,19 +208,21 @@ class Fate(msgspec.Struct, frozen=True):
 
 
 def _is_vague(copy: Copy) -> bool:
-    """Tell whether a copy or an equal one was handed over, and which is not known."""
+    """Tell whether a copy, or one of an equal message, was handed over."""
     return copy.state == "handed_over" and not copy.deliveries and copy.loss is not None
 
 
 def _is_untraced(copy: Copy) -> bool:
-    """Tell whether all that is known of a copy's delivery is who asked for it."""
-    return bool(copy.deliveries) and all(each.match is Match.untraced for each in copy.deliveries)
+    """Tell whether nothing but the caller is known of a copy's delivery."""
+    return bool(copy.deliveries) and all(
+        delivery.match is Match.untraced for delivery in copy.deliveries
+    )
 
 
 def _newest(copy: Copy) -> Delivery | None:
-    """The last delivery from the queue, or if there is none, from elsewhere after it died."""
-    own = [each for each in copy.deliveries if each.queue == copy.queue]
-    return next(reversed(own or copy.deliveries), None)
+    """The last delivery from the copy's queue; without any, from elsewhere after it died."""
+    from_queue = [delivery for delivery in copy.deliveries if delivery.queue == copy.queue]
+    return next(reversed(from_queue or copy.deliveries), None)
 
 
 class HeldCopies(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,10 +300,10 @@ class TouchedQueue(msgspec.Struct, frozen=True):
 
 
 class Touched(NamedTuple):
-    """Of the events since some: how many these caused, may have influenced, or did not.
+    """Counts of the events since some: how many these caused, may have influenced, or did not.
 
-    Those asked about are left out. ``items`` are some of one of the three, by id; ``heavy`` is that
-    of `app.stored.reading.EventList`.
+    ``items`` are a page of one verdict, by id; ``heavy`` is that of
+    `app.stored.reading.EventList`.
     """
 
     as_of: Annotated[int, "The newest event that was looked at."]

@@ -1,4 +1,4 @@
-"""Conversations as the store gives them, and which of them are asked for."""
+"""Conversations as the store returns them, and filters on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from model.described import INNER
 from model.times import Microseconds
 from model.words import WalkWord
 
-# Of the other ways to a conversation the first so many are named.
+# Roots of other ways to a conversation that are named, the first.
 MOST_OTHER_ROOTS = 20
 
 
@@ -33,10 +33,10 @@ class FoundConversation(msgspec.Struct, frozen=True):
 
 
 class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Conditions on a conversation; a field that is None asks for nothing.
+    """Conditions on a conversation; None is no condition.
 
     Seconds are from its first event to its last. ``participant``, ``participant_name`` and ``type``
-    (of a message) are those of anything in it.
+    (of a message) are of anything in it.
     """
 
     min_seconds: float | None = None
@@ -46,17 +46,17 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     participant_name: str | None = None
     type: str | None = None
 
-    def lets_through(self, one: Conversation) -> bool:
-        seconds = one.seconds
-        numbers = {each.number for each in one.participants}
-        names = {each.name for each in one.participants}
+    def lets_through(self, conversation: Conversation) -> bool:
+        seconds = conversation.seconds
+        numbers = {participant.number for participant in conversation.participants}
+        names = {participant.name for participant in conversation.participants}
         return (
             (self.min_seconds is None or seconds >= self.min_seconds)
             and (self.max_seconds is None or seconds <= self.max_seconds)
-            and self.outcome in (None, one.outcome)
+            and self.outcome in (None, conversation.outcome)
             and (self.participant is None or self.participant in numbers)
             and (self.participant_name is None or self.participant_name in names)
-            and (self.type is None or any(m.type == self.type for m in one.messages))
+            and (self.type is None or any(m.type == self.type for m in conversation.messages))
         )
 
 
@@ -77,10 +77,14 @@ class ListedConversation(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool
 
     @classmethod
-    def of(cls, vhost: str, one: Conversation) -> ListedConversation:
-        alike = {name: getattr(one, name) for name in cls.__struct_fields__ if hasattr(one, name)}
-        names = [*dict.fromkeys(each.name for each in one.participants)]
-        return cls(**alike | {"conversation": one, "vhost": vhost, "participants": names})
+    def of(cls, vhost: str, conversation: Conversation) -> ListedConversation:
+        fields = {
+            name: getattr(conversation, name)
+            for name in cls.__struct_fields__
+            if hasattr(conversation, name)
+        }
+        names = [*dict.fromkeys(participant.name for participant in conversation.participants)]
+        return cls(**fields | {"conversation": conversation, "vhost": vhost, "participants": names})
 
 
 class ConversationPage(msgspec.Struct, frozen=True):

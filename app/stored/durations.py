@@ -1,4 +1,4 @@
-"""How long messages wait and are handled, over time, and where that became longer: the answers."""
+"""Answers on how long messages wait and are handled, over time, and what became slower."""
 
 from __future__ import annotations
 
@@ -119,16 +119,16 @@ class SlowOwners(msgspec.Struct, frozen=True):
 
 
 def map_of(
-    periods: Sequence[CountedPeriod], rows: Sequence[Sequence[OwnerRow]], **more: object
+    periods: Sequence[CountedPeriod], rows: Sequence[Sequence[OwnerRow]], **facts: object
 ) -> DurationMap:
-    """The map of a period, compared with one before; ``more`` as the map has it.
+    """The map of a period, compared with one before; ``facts`` are fields of the map.
 
-    ``periods`` and their ``rows`` are those shown, of the baseline, and of the period in spans as
-    the baseline has them.
+    ``periods`` and ``rows``: the map's, the baseline's, and the map's in spans of the baseline's
+    length.
     """
-    shown, before, compared = (parts_of(*each) for each in zip(rows, periods, strict=True))
+    current, previous, compared = (parts_of(*part) for part in zip(rows, periods, strict=True))
     period, baseline, _ = periods
-    waiting, handling = (_series(shown[e], before[e], compared[e]) for e in Measured)
+    waiting, handling = (_series(current[e], previous[e], compared[e]) for e in Measured)
     return DurationMap(
         since=Microseconds(period.since),
         until=Microseconds(period.until),
@@ -136,37 +136,37 @@ def map_of(
         baseline_since=Microseconds(baseline.since),
         baseline_until=Microseconds(baseline.until),
         level=LEVEL,
-        handed_over=sum(each.handed_over for each in shown[Measured.waiting]),
+        handed_over=sum(part.handed_over for part in current[Measured.waiting]),
         waiting=waiting,
         handling=handling,
-        **more,  # type: ignore[arg-type]  # what the caller knows
+        **facts,  # type: ignore[arg-type]  # what the caller knows
     )
 
 
 def slow_owners(
-    rows: Iterable[OwnerRow], are_all: bool, vhosts: Mapping[int, str], now: int, as_of: int
+    rows: Iterable[OwnerRow], are_all: bool, vhosts: Mapping[int, str], moment: int, as_of: int
 ) -> SlowOwners:
-    """Those that became slow in the hour until now, by the counts of two hours by the minute."""
-    until = now - now % MINUTE + MINUTE
-    whole = CountedPeriod(until - 2 * HOUR, until, BY_MINUTE, MINUTE)
+    """Owners that became slow in the last hour, by the counts of two hours by the minute."""
+    end = moment - moment % MINUTE + MINUTE
+    whole = CountedPeriod(end - 2 * HOUR, end, BY_MINUTE, MINUTE)
     owner = attrgetter("trace_id", "kind", "name")
-    those = [[*each] for _, each in groupby(sorted(rows, key=owner), owner)]
+    owners = [[*group] for _, group in groupby(sorted(rows, key=owner), owner)]
     lists = [
-        (each[0], measured, parts)
-        for each in those
-        for measured, its in parts_of(each, whole).items()
-        if len(parts := nonempty(its)) >= LEAST_BEFORE + LEAST_SINCE
+        (group[0], measured, parts)
+        for group in owners
+        for measured, series in parts_of(group, whole).items()
+        if len(parts := nonempty(series)) >= LEAST_BEFORE + LEAST_SINCE
     ]
-    found = []
+    slow = []
     for (trace_id, _, kind, name, _), measured, parts in lists:
-        before = [part for part in parts if part.at < until - HOUR]
-        change = slowdown(before, parts[len(before) :], len(lists) * len(SHARES))
+        earlier = [part for part in parts if part.at < end - HOUR]
+        change = slowdown(earlier, parts[len(earlier) :], len(lists) * len(SHARES))
         if change is not None:
-            whose = {"queue": None, "service": None, OwnerKind(kind).name: name}
+            owner_fields = {"queue": None, "service": None, OwnerKind(kind).name: name}
             vhost = vhosts[trace_id]
-            found.append(SlowOwner(vhost=vhost, measured=measured, change=change, **whose))
-    found.sort(key=lambda one: one.change.before / one.change.after)
-    return SlowOwners(Microseconds(as_of), len(those), are_all, LEVEL, found)
+            slow.append(SlowOwner(vhost=vhost, measured=measured, change=change, **owner_fields))
+    slow.sort(key=lambda item: item.change.before / item.change.after)
+    return SlowOwners(Microseconds(as_of), len(owners), are_all, LEVEL, slow)
 
 
 def _series(
@@ -176,21 +176,21 @@ def _series(
 ) -> DurationSeries:
     looks = len(Measured) * len(SHARES)
     rows = sorted({step // ROW_STEPS for part in parts for step in part.steps})
-    those = range(rows[0], rows[-1] + 1) if rows else range(0)
+    heights = range(rows[0], rows[-1] + 1) if rows else range(0)
     return DurationSeries(
         usual=_usual(parts),
         baseline=_usual(baseline),
-        limits=[Duration(int(limit_of((row + 1) * ROW_STEPS * WIDTH - 1))) for row in those],
-        spans=[_span(part, those) for part in nonempty(parts)],
+        limits=[Duration(int(limit_of((row + 1) * ROW_STEPS * WIDTH - 1))) for row in heights],
+        spans=[_span(part, heights) for part in nonempty(parts)],
         change=slowdown(baseline, compared, looks),
         comparable=comparable(baseline, compared, looks),
     )
 
 
-def _span(part: DurationPart, those: range) -> DurationSpan:
-    counts = [0] * len(those)
+def _span(part: DurationPart, heights: range) -> DurationSpan:
+    counts = [0] * len(heights)
     for step, times in part.steps.items():
-        counts[step // ROW_STEPS - those.start] += times
+        counts[step // ROW_STEPS - heights.start] += times
     sketch = sketch_of(part.steps)
     median, p90 = (quantile(sketch, share) for share in SHARES.values())
     return DurationSpan(Microseconds(part.at), sketch.count, median, p90, counts)
@@ -198,5 +198,5 @@ def _span(part: DurationPart, those: range) -> DurationSpan:
 
 def _usual(parts: Iterable[DurationPart]) -> UsualDurations:
     sketch = merge_parts(parts)
-    quantiles = (quantile(sketch, each) if sketch.count else None for each in SHARES.values())
+    quantiles = (quantile(sketch, share) if sketch.count else None for share in SHARES.values())
     return UsualDurations(sketch.count, *quantiles)

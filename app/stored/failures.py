@@ -14,12 +14,12 @@ from model.error_queues import exception_type
 from model.times import Microseconds
 from model.who import Who
 
-# Counts over time have at most this many spans, each as long as one of these (s).
+# Counts over time have at most this many spans, of one of these lengths (s).
 MOST_SPANS = 120
 SPANS = (1, 5, 15, 60, 300, 900, 3_600, 21_600, 86_400, 604_800)
-# The groups with the newest failures are shown.
+# Groups that are shown, those with the newest failures.
 MOST_GROUPS = 500
-# Of a group's participants the first so many are named.
+# Participants of a group that are named, the first.
 MOST_NAMES = 5
 
 
@@ -76,20 +76,20 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     routing_key: str
 
     def without_content(self) -> Failure:
-        """For whom the broker would not hand every message: without what is in this one.
+        """Without the message's content, for users who may not read every message.
 
-        Where a message in an error queue failed, and was published first, it may have said itself.
+        Of a message in an error queue, content may say where it failed and was published first.
         """
         if self.kind is not FailureKind.error_queue:
             return replace(self, type=None, exception=None)
-        told = {"exchange": "", "routing_key": ""} if self.message is None else {}
-        return replace(self, type=None, exception=None, queue=None, candidate=None, **told)
+        blanks = {"exchange": "", "routing_key": ""} if self.message is None else {}
+        return replace(self, type=None, exception=None, queue=None, candidate=None, **blanks)
 
 
 class FailureDraft(NamedTuple):
-    """A failure before names and types are put to it; ``path`` is where it was published to.
+    """A failure without names and types.
 
-    ``path`` is None where that is what the publish says, or the event.
+    ``path`` is where it was published to, None where the publish or the event says it.
     """
 
     event: int
@@ -107,10 +107,10 @@ class FailureDraft(NamedTuple):
 
 
 class FailureFilter(VhostFilter, frozen=True, kw_only=True):
-    """A choice of failures; a field that is None asks for nothing. Times in µs.
+    """A choice of failures; None is no condition. Times in µs.
 
-    ``exception`` is an exception's type, or all that
-    is kept of it. ``participant`` was handed the message last before it failed.
+    ``exception`` is an exception's type, or its whole text. ``participant`` was handed the message
+    last before it failed.
     """
 
     kind: FailureKind | None = None
@@ -126,8 +126,8 @@ class FailureFilter(VhostFilter, frozen=True, kw_only=True):
         exact = ("kind", "queue", "reason", "type")
         if any(getattr(self, name) not in (None, getattr(failure, name)) for name in exact):
             return False
-        said = (failure.exception, exception_type(failure.exception))
-        if self.exception is not None and self.exception not in said:
+        texts = (failure.exception, exception_type(failure.exception))
+        if self.exception is not None and self.exception not in texts:
             return False
         if self.participant is not None and (
             failure.by is None or failure.by.number != self.participant
@@ -184,9 +184,9 @@ class FailurePage(msgspec.Struct, frozen=True, kw_only=True):
 def page_of(
     newest_first: Sequence[Failure], limit: int, looked_at: int | None
 ) -> tuple[list[Failure], int | None]:
-    """The first failures, and where to go on; what one event tells of stays together.
+    """The first failures, and the event before which to go on; one event's stay together.
 
-    ``looked_at`` is the last event that was looked at, None where there are no more.
+    ``looked_at`` is the last event that was read, None where there are no more.
     """
     size = limit
     while 0 < size < len(newest_first) and newest_first[size].event == newest_first[size - 1].event:
@@ -195,10 +195,10 @@ def page_of(
     return items, items[-1].event if items and size < len(newest_first) else looked_at
 
 
-def found(newest_first: Sequence[Failure], limit: int, looked_at: int | None) -> FailurePage:
-    """A page, groups and counts of what was counted; ``looked_at`` as `page_of`."""
-    items, following = page_of(newest_first, limit, looked_at)
-    groups = _together(map(_alone, newest_first))
+def failure_page(newest_first: Sequence[Failure], limit: int, looked_at: int | None) -> FailurePage:
+    """A page of failures, with the groups and counts of all; ``looked_at`` as in `page_of`."""
+    items, next_id = page_of(newest_first, limit, looked_at)
+    groups = _merge_groups(map(_group_of, newest_first))
     return FailurePage(
         items=items,
         groups=groups[:MOST_GROUPS],
@@ -206,57 +206,57 @@ def found(newest_first: Sequence[Failure], limit: int, looked_at: int | None) ->
         over_time=over_time(newest_first),
         counted=len(newest_first),
         counted_all=looked_at is None,
-        truncated=following is not None,
-        next=following,
+        truncated=next_id is not None,
+        next=next_id,
     )
 
 
-def _alone(one: Failure) -> FailureGroup:
-    alike = {name: getattr(one, name) for name in ("vhost", "kind", "queue", "reason", "type")}
+def _group_of(failure: Failure) -> FailureGroup:
+    fields = {name: getattr(failure, name) for name in ("vhost", "kind", "queue", "reason", "type")}
     return FailureGroup(
-        **alike,
-        exception=exception_type(one.exception),
+        **fields,
+        exception=exception_type(failure.exception),
         count=1,
-        first_at=one.at,
-        last_at=one.at,
-        newest=one.event,
-        by=[] if one.by is None else [one.by.name],
+        first_at=failure.at,
+        last_at=failure.at,
+        newest=failure.event,
+        by=[] if failure.by is None else [failure.by.name],
     )
 
 
-def _together(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
-    """Groups of which the same is said as one: how they were apart tells what is not said."""
-    found: dict[tuple[object, ...], FailureGroup] = {}
-    for each in groups:
-        key = (each.vhost, each.kind, each.queue, each.reason, each.type, each.exception)
-        first = found.setdefault(key, each)  # the newest
-        if first is not each:
-            found[key] = replace(
+def _merge_groups(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
+    # Equal groups become one: that they were apart would tell the content that is left out.
+    groups_by_key: dict[tuple[object, ...], FailureGroup] = {}
+    for group in groups:
+        key = (group.vhost, group.kind, group.queue, group.reason, group.type, group.exception)
+        first = groups_by_key.setdefault(key, group)  # the newest
+        if first is not group:
+            groups_by_key[key] = replace(
                 first,
-                count=first.count + each.count,
-                first_at=min(first.first_at, each.first_at),
-                last_at=max(first.last_at, each.last_at),
-                by=[*dict.fromkeys(first.by + each.by)][:MOST_NAMES],
+                count=first.count + group.count,
+                first_at=min(first.first_at, group.first_at),
+                last_at=max(first.last_at, group.last_at),
+                by=[*dict.fromkeys(first.by + group.by)][:MOST_NAMES],
             )
-    return [*found.values()]
+    return [*groups_by_key.values()]
 
 
 def over_time(failures: Sequence[Failure]) -> OverTime:
     if not failures:
         return OverTime(60, [])
-    times = [each.at for each in failures]
+    times = [failure.at for failure in failures]
     first, last = min(times), max(times)
     seconds = next(
         (
-            each
-            for each in SPANS
-            if last // (each * 1_000_000) - first // (each * 1_000_000) < MOST_SPANS
+            span
+            for span in SPANS
+            if last // (span * 1_000_000) - first // (span * 1_000_000) < MOST_SPANS
         ),
         SPANS[-1] * -(-(last - first) // (SPANS[-1] * 1_000_000 * (MOST_SPANS - 1))),
     )
     length = seconds * 1_000_000
     counts = dict.fromkeys(range(first // length, last // length + 1), 0)
-    for at in times:
-        counts[at // length] += 1
+    for moment in times:
+        counts[moment // length] += 1
     spans = [FailureSpan(Microseconds(n * length), count) for n, count in counts.items()]
     return OverTime(seconds, spans)

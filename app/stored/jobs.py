@@ -1,4 +1,4 @@
-"""Jobs: what is asked for, their states, which may follow which, and their record."""
+"""Jobs: requests, states and their transitions, and records."""
 
 from __future__ import annotations
 
@@ -32,14 +32,11 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.failed: frozenset(),
     JobState.cancelled: frozenset(),
 }
-ENDED = frozenset(state for state, following in TRANSITIONS.items() if not following)
+FINAL = frozenset(state for state, successors in TRANSITIONS.items() if not successors)
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A job of the service.
-
-    ``percent`` is from 0 to 100.
-    """
+    """A job of the service; ``percent`` is from 0 to 100."""
 
     id: int
     kind: Literal["chain", "archive", "topology", "report", "restamp", "touched", "period"]
@@ -57,7 +54,7 @@ class Job(msgspec.Struct, frozen=True):
     finished_at: Microseconds | None
 
     def without_content(self) -> Job:
-        """For whom the broker would not hand every message: without what a report is made of."""
+        """Without a report's content, for users who may not read every message."""
         if self.kind != "report":
             return self
         period = {name: self.request[name] for name in ("report", "vhost", "since", "until")}
@@ -66,20 +63,19 @@ class Job(msgspec.Struct, frozen=True):
 
 
 Report: TypeAlias = Callable[[Progress], None]
-"""A runner calls it with the progress of a job."""
+"""Called with the progress of a job."""
 
 
 class JobRequest(msgspec.Struct, frozen=True):
     """A job that somebody asks for.
 
     Attributes:
-        kind: ``chain``, ``touched``, ``topology``, ``report``, ``period``, ``archive`` or
-            ``restamp``; the runner's part for it runs it.
+        kind: as a `Job`'s.
         vhost: whose events it is about; decides who may see it.
         owner: the user who asks; waiting jobs are taken in turns between users.
         shown: the request as ``GET /itc_db/jobs`` shows it. Two requests of one kind that show
-        the same are the same request.
-        work: what the worker gets.
+            the same are the same request.
+        work: the worker's input.
         location: where the API serves the file, if there is one.
         is_alone: whether it is refused while its virtual host has another of its kind.
     """
@@ -92,11 +88,11 @@ class JobRequest(msgspec.Struct, frozen=True):
     location: str | None = None
     is_alone: bool = False
 
-    def finished(self, job_id: int, result: Json) -> Json:
-        finished = {"job": job_id, **result}
+    def finish(self, job_id: int, result: Json) -> Json:
+        outcome = {"job": job_id, **result}
         if "file" in result:
-            finished["location"] = self.location if result["file"] else None
-        return finished
+            outcome["location"] = self.location if result["file"] else None
+        return outcome
 
     @property
     def key(self) -> bytes:
@@ -104,7 +100,7 @@ class JobRequest(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct):
-    """One line from a process that works."""
+    """One line from a worker process."""
 
     say: str
     id: int | None = None

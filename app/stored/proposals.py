@@ -1,8 +1,8 @@
-"""Rules that nobody has asked for, and that a trace's messages speak for: proposals.
+"""Proposals of rules for which a trace's messages speak.
 
-What participants had in hand is proposed as well, where links or keys confirm it; it makes no rule.
-They are found beside capture (`app.watch.looking`) by the functions that reports on correlations
-use, and kept as they were found last.
+A message that a participant had in hand is proposed as well, where links or keys confirm it; it
+makes no rule. Proposals are found beside capture (`app.watch.looking`) by the functions of reports
+on correlations; the last ones are kept.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from model.sound import listed, share
 from model.times import Microseconds
 
 FIRST_LOOK = 300
-"""Publishes of a trace before it is looked at for the first time."""
+"""Publishes of a trace before its first look."""
 
 LEAST_COVERAGE = 0.9
-"""The share of reactions that name a cause from which on nothing is looked for."""
+"""No look where this share of reactions names a cause."""
 
 LEAST_REACTIONS = 20
 
 LEAST_JOINED = 0.1
-"""The share of reactions that a proposal has to join: fewer may be numbers equal by accident."""
+"""The share of reactions that a proposal has to join: fewer may be equal by accident."""
 
 LEAST_BY_NUMBERS = 0.5
-"""The same of numbers where too little has come to know how often they are equal by accident."""
+"""The same of numbers where too few are known to say how often they are equal by accident."""
 
 LEAST_CONFIRMED = 0.95
-"""How often what a participant had in hand has to be what links or keys tell."""
+"""How often the message in hand has to be the one that links or keys name."""
 
 MOST_PARTICIPANTS, MOST_EXAMPLES = 100, 10
-"""Of what was in hand: whose is proposed, of those who published most, and what is shown of it."""
+"""Participants whose messages in hand are proposed, those who published most; and examples."""
 
 _PLACES = {"header": "header {}", "payload": "{} in the body", "property": "{}"}
-# From here on a figure is not one but nothing.
+# A smaller figure counts as none.
 _NEARLY = 0.005
 
 
@@ -73,7 +73,7 @@ class RuleProposal(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def alone(self) -> str | None:
         """The user who alone has a tenth of what it joins, where others react, too; else `null`."""
-        carrying = [each.user for each in self.users if each.share >= LEAST_JOINED]
+        carrying = [user.user for user in self.users if user.share >= LEAST_JOINED]
         return carrying[0] if len(carrying) == 1 and self.users[1:] else None
 
 
@@ -99,10 +99,10 @@ class LikelyBasis(msgspec.Struct, frozen=True):
 
 
 class TraceCoverage(msgspec.Struct, frozen=True):
-    """A trace's messages, by what they tell of their causes; and what was found, if it was looked.
+    """A trace's publishes, by what they tell of their causes; and what the last look found.
 
-    ``publishes`` of ``programs``, of which ``reactions`` may have a cause, and of ``named`` it is
-    known. ``looked_publishes`` and ``looked_programs`` are what there was at the last look.
+    Of the ``reactions``, which may have a cause, ``named`` have a known one. ``looked_publishes``
+    and ``looked_programs`` are as of the last look.
     """
 
     trace_id: int
@@ -118,128 +118,130 @@ class TraceCoverage(msgspec.Struct, frozen=True):
 
     @property
     def coverage(self) -> float | None:
-        """The share of reactions of which the cause is known; None without any."""
+        """The share of reactions with a known cause; None without any."""
         return share(self.named, self.reactions - self.named)
 
     @property
     def is_due(self) -> bool:
-        """Tell whether it is time to look: little is known, and enough has come since."""
+        """Tell whether few causes are known, and enough publishes came since the last look."""
         if self.publishes < FIRST_LOOK or self.reactions < LEAST_REACTIONS:
             return False
         if (self.coverage or 0.0) >= LEAST_COVERAGE:
             return False
-        since = self.publishes - self.looked_publishes
-        has_changed = self.programs != self.looked_programs and since >= FIRST_LOOK
-        return has_changed or since >= self.looked_publishes or self.publishes < -since
+        fresh = self.publishes - self.looked_publishes
+        has_changed = self.programs != self.looked_programs and fresh >= FIRST_LOOK
+        return has_changed or fresh >= self.looked_publishes or self.publishes < -fresh
 
-    def waiting(self, rules: Iterable[Rule]) -> list[RuleProposal]:
-        """What was found and is not adopted: not all of its rules are among these."""
-        there = {_meaning(rule) for rule in rules}
+    def open_proposals(self, rules: Iterable[Rule]) -> list[RuleProposal]:
+        """The proposals that are not adopted: not all their rules are among these."""
+        adopted = {_content(rule) for rule in rules}
         return [
-            each
-            for each in self.found
-            if not each.rules
-            or not there.issuperset(_meaning(Rule.from_json(rule)) for rule in each.rules)
+            proposal
+            for proposal in self.found
+            if not proposal.rules
+            or not adopted.issuperset(_content(Rule.from_json(rule)) for rule in proposal.rules)
         ]
 
 
-def _meaning(rule: Rule) -> object:
-    """A rule but for its name: people may have set it by another."""
-    return rule.kind, rule.child, rule.parent
+def _content(rule: Rule) -> object:
+    return rule.kind, rule.child, rule.parent  # people may have set it by another name
 
 
 def proposals_in(report: Mapping[str, Any]) -> list[RuleProposal]:
     """The proposals of a report on correlations: direct causes, together, before shared keys.
 
-    A key that ties more together than they do goes with them: of what names a message that was
-    published twice nobody knows which is meant, and the key still joins it.
+    A key that joins more than they do goes with them: where a message that is named was published
+    twice, nobody knows which one is meant, and the key still joins it.
     """
     reactions = report["reactions"]
-    found = [one for one in report["proposals"] if _joins_enough(one, reactions)]
-    direct = [one for one in found if one["kind"] != "conversation"]
-    shared = [one for one in found if one["kind"] == "conversation"]
-    if direct and shared and shared[0]["publishes"] > _joined(direct):
-        direct.append(shared.pop(0))
-    bundles = [direct] * bool(direct) + [[one] for one in shared]
+    entries = [entry for entry in report["proposals"] if _joins_enough(entry, reactions)]
+    direct = [entry for entry in entries if entry["kind"] != "conversation"]
+    by_keys = [entry for entry in entries if entry["kind"] == "conversation"]
+    if direct and by_keys and by_keys[0]["publishes"] > _count_joins(direct):
+        direct.append(by_keys.pop(0))
+    bundles = [direct] * bool(direct) + [[entry] for entry in by_keys]
     names: Counter[str] = Counter()
     rules = [_proposal(bundle, reactions, names) for bundle in bundles]
-    hands = [one for one in report.get("in_hand", ()) if one["agreement"] >= LEAST_CONFIRMED]
+    hands = [hand for hand in report.get("in_hand", ()) if hand["agreement"] >= LEAST_CONFIRMED]
     hands = sorted(hands, key=itemgetter("publishes"), reverse=True)[:MOST_PARTICIPANTS]
     return [*rules, _in_hand(hands, reactions)] if hands else rules
 
 
 def _in_hand(hands: Sequence[Mapping[str, Any]], reactions: int) -> RuleProposal:
-    """What was in hand; its figures are those of the participant for which it is right least."""
-    whose = [one["participant"]["number"] for one in hands]
-    linked, agreement = sum(one["linked"] for one in hands), min(one["agreement"] for one in hands)
-    names = [one["participant"]["name"] for one in hands]
+    """The proposal of messages in hand; figures are those of the worst participant."""
+    numbers = [hand["participant"]["number"] for hand in hands]
+    linked, agreement = (
+        sum(hand["linked"] for hand in hands),
+        min(hand["agreement"] for hand in hands),
+    )
+    names = [hand["participant"]["name"] for hand in hands]
     return RuleProposal(
-        id=digest_of([{"in_hand": whose}]),
+        id=digest_of([{"in_hand": numbers}]),
         kind="in_hand",
         says=f"the only message that {listed(names)} had in hand may have led to a publish",
-        joins=sum(one["publishes"] for one in hands),
+        joins=sum(hand["publishes"] for hand in hands),
         of=reactions,
         certainty=f"links or keys agree in {agreement:.0%} of {linked:,}",
         agreement=agreement,
         linked=linked,
         rules=[],
         examples=msgspec.convert(
-            [one["examples"][0] for one in hands[:MOST_EXAMPLES]], list[Example]
+            [hand["examples"][0] for hand in hands[:MOST_EXAMPLES]], list[Example]
         ),
-        participants=whose,
+        participants=numbers,
     )
 
 
-def _joined(bundle: Sequence[Mapping[str, Any]]) -> int:
+def _count_joins(bundle: Sequence[Mapping[str, Any]]) -> int:
     """The publishes that rules join, at least: by direct causes, or by a key."""
-    direct: int = sum(each["publishes"] for each in bundle if each["kind"] != "conversation")
-    each_alone: list[int] = [each["publishes"] for each in bundle]
-    return max(direct, *each_alone)
+    direct: int = sum(entry["publishes"] for entry in bundle if entry["kind"] != "conversation")
+    single: list[int] = [entry["publishes"] for entry in bundle]
+    return max(direct, *single)
 
 
-def _joins_enough(found: Mapping[str, Any], reactions: int) -> bool:
-    """Tell whether it joins enough of all publishes, or of one user's, whatever others send."""
-    least = _least(found)
-    return found["publishes"] >= least * reactions or any(
-        each["support"] >= least and each["reactions"] >= LEAST_REACTIONS
-        for each in found.get("users", ())
+def _joins_enough(entry: Mapping[str, Any], reactions: int) -> bool:
+    """Tell whether it joins enough of all publishes, or of one user's."""
+    bar = _bar(entry)
+    return entry["publishes"] >= bar * reactions or any(
+        user["support"] >= bar and user["reactions"] >= LEAST_REACTIONS
+        for user in entry.get("users", ())
     )
 
 
-def _least(found: Mapping[str, Any]) -> float:
+def _bar(entry: Mapping[str, Any]) -> float:
     """The share of reactions that a proposal has to join."""
-    values = [each["value"] or "" for each in found["examples"]]
+    values = [example["value"] or "" for example in entry["examples"]]
     is_counted = bool(values) and all(map(str.isdecimal, values))
-    return LEAST_BY_NUMBERS if is_counted and found["chance"] is None else LEAST_JOINED
+    return LEAST_BY_NUMBERS if is_counted and entry["chance"] is None else LEAST_JOINED
 
 
 def _proposal(
     bundle: Sequence[Mapping[str, Any]], reactions: int, names: Counter[str]
 ) -> RuleProposal:
-    """What is adopted at once; its figures are those of the worst of its rules.
+    """Rules that are adopted together, with the worst one's figures.
 
     Their names are made to differ from the ``names`` of others.
     """
 
-    def known(name: str) -> list[float]:
-        return [each[name] for each in bundle if each[name] is not None]
+    def figures(name: str) -> list[float]:
+        return [entry[name] for entry in bundle if entry[name] is not None]
 
-    rules = [_named(rule, names) for each in bundle for rule in each["rules"]]
-    agreement, linked = min(known("agreement"), default=None), sum(known("linked"))
-    said = [_ambiguity(max(known("ambiguity"))), _chance(max(known("chance"), default=None))]
+    rules = [_with_unique_name(rule, names) for entry in bundle for rule in entry["rules"]]
+    agreement, linked = min(figures("agreement"), default=None), sum(figures("linked"))
+    remarks = [_ambiguity(max(figures("ambiguity"))), _chance(max(figures("chance"), default=None))]
     if agreement is not None:
-        said.append(f"links agree in {agreement:.0%} of {linked:,}")
-    examples = [example for each in bundle for example in each["examples"]]
+        remarks.append(f"links agree in {agreement:.0%} of {linked:,}")
+    examples = [example for entry in bundle for example in entry["examples"]]
     worst = max(
-        bundle, key=lambda each: max((e["share"] for e in each.get("users", ())), default=0)
+        bundle, key=lambda entry: max((e["share"] for e in entry.get("users", ())), default=0)
     )
     return RuleProposal(
         id=digest_of(rules),
         kind=bundle[0]["kind"],
-        says=" and ".join(_said(each["kind"], each["rules"]) for each in bundle),
-        joins=min(_joined(bundle), reactions),
+        says=" and ".join(_sentence(entry["kind"], entry["rules"]) for entry in bundle),
+        joins=min(_count_joins(bundle), reactions),
         of=reactions,
-        certainty=", ".join(said),
+        certainty=", ".join(remarks),
         agreement=agreement,
         linked=int(linked),
         rules=rules,
@@ -249,8 +251,8 @@ def _proposal(
 
 
 def _ambiguity(messages: float) -> str:
-    few = messages - 1 < _NEARLY
-    return "unambiguous" if few else f"{messages:.2f} messages may be meant each"
+    is_single = messages - 1 < _NEARLY
+    return "unambiguous" if is_single else f"{messages:.2f} messages may be meant each"
 
 
 def _chance(share: float | None) -> str:
@@ -259,7 +261,7 @@ def _chance(share: float | None) -> str:
     return "no coincidences" if share < _NEARLY else f"{share:.1%} coincidences"
 
 
-def _named(rule: Mapping[str, Any], names: Counter[str]) -> dict[str, Any]:
+def _with_unique_name(rule: Mapping[str, Any], names: Counter[str]) -> dict[str, Any]:
     name = rule["name"]
     names[name] += 1
     return {**rule, "name": name if names[name] == 1 else f"{name}-{names[name]}"}
@@ -269,7 +271,7 @@ def digest_of(rules: Iterable[Mapping[str, Any]]) -> str:
     return sha256(msgspec.json.encode([*rules], order="sorted")).hexdigest()[:12]
 
 
-def _said(kind: RuleKind, rules: Sequence[Mapping[str, Any]]) -> str:
+def _sentence(kind: RuleKind, rules: Sequence[Mapping[str, Any]]) -> str:
     children = [_in_words(rule["child"]) for rule in rules]
     if kind == "conversation":
         return f"{' and '.join(children)} {'tie' if children[1:] else 'ties'} messages together"
@@ -279,7 +281,7 @@ def _said(kind: RuleKind, rules: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _in_words(places: str | Sequence[str]) -> str:
-    """The place of a value, as people say it; of a reply's two places the last says which."""
+    """A field in words; of a reply's two fields, the last."""
     text = places if isinstance(places, str) else places[-1]
     source, _, pointer = text.removeprefix("$message.").partition("#/")
     return _PLACES[source].format(pointer.replace("~1", "/").replace("~0", "~"))

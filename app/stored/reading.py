@@ -1,4 +1,4 @@
-"""Questions about events, and what is found: pages, periods, participants."""
+"""Filters on events, and answers: pages, periods, participants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from model.words import Disposition, EventType, Match
 
 CONVERSATION = "conversation"
 HEADER = "header."
-"""The beginning of those fields of `EventFilter.named` that are for a header's value."""
+"""The prefix of a header's name in `EventFilter.message_names`."""
 
 
 class VhostFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,20 +32,20 @@ class VhostFilter(msgspec.Struct, frozen=True, kw_only=True):
         """The virtual hosts that it lets through; None for all."""
         if self.vhost is None:
             return self.vhosts
-        only = frozenset({self.vhost})
-        return only if self.vhosts is None else only & self.vhosts
+        single = frozenset({self.vhost})
+        return single if self.vhosts is None else single & self.vhosts
 
 
 class EventFilter(VhostFilter, frozen=True, kw_only=True):
-    """Conditions on an event; a field that is None asks for nothing.
+    """Conditions on an event; None is no condition.
 
     ``channel`` is the AMQP channel's number, ``participant`` the number within its trace. Times in
-    µs: from ``since`` on, before ``until``. ``routing_key`` asks for one of the event's keys, ``q``
-    for a part of the exchange's or the queue's name, of a routing key or of the stored payload, or
+    µs: from ``since`` on, before ``until``. ``routing_key`` is one of the event's keys, ``q`` a
+    part of the exchange's or the queue's name, of a routing key or of the stored payload, or
     ``in_properties``. With ``use_regex`` exchange, queue, connection, user, participant_name and
     routing_key are regular expressions (RE2's), found anywhere in the name. ``message_id``,
     ``correlation_id`` and the values of ``headers`` (name, value) are the message's, whole;
-    ``conversation`` is a value that it shares with what belongs together, such as a trace id.
+    ``conversation`` is a value that a conversation's messages share, such as a trace id.
     """
 
     type: EventType | None = None
@@ -72,29 +72,29 @@ class EventFilter(VhostFilter, frozen=True, kw_only=True):
 
     @property
     def names_traces_alone(self) -> bool:
-        """Tell whether every event of the virtual hosts it names is asked for."""
+        """Tell whether it has no conditions but on virtual hosts."""
         return self == EventFilter(vhosts=self.vhosts, vhost=self.vhost, use_regex=self.use_regex)
 
     @property
     def is_of_times_alone(self) -> bool:
-        """As `names_traces_alone`, whatever the times."""
+        """Tell whether it has no conditions but on virtual hosts and times."""
         return msgspec.structs.replace(self, since=None, until=None).names_traces_alone
 
     @property
     def asks_content(self) -> bool:
-        """Tell whether it depends on what messages hold, so that its answers tell of it."""
-        return bool(self.q or self.named)
+        """Tell whether it depends on messages' content, so that answers reveal some of it."""
+        return bool(self.q or self.message_names)
 
     @property
-    def named(self) -> list[tuple[str, str]]:
+    def message_names(self) -> list[tuple[str, str]]:
         """The conditions on a message's own names, as (field, value)."""
         plain = {
             "message_id": self.message_id,
             "correlation_id": self.correlation_id,
             CONVERSATION: self.conversation,
         }
-        found = [(field, value) for field, value in plain.items() if value is not None]
-        return found + [(f"{HEADER}{name}", value) for name, value in self.headers]
+        names = [(field, value) for field, value in plain.items() if value is not None]
+        return names + [(f"{HEADER}{name}", value) for name, value in self.headers]
 
 
 # From this position on, a page is located by arithmetic if possible, else by counting rows: at
@@ -113,10 +113,10 @@ class Sort(enum.StrEnum):
 
 
 class EventList(msgspec.Struct, frozen=True):
-    """Events in the order of their list.
+    """Events in order.
 
-    Those in ``heavy`` come without their large fields; it holds the bytes of these by event.
-    Whoever wants them reads them some at a time. ``truncated``: there are more, of a walk.
+    Those in ``heavy``, with the bytes of their large fields, come without these: they are to be
+    read some at a time. ``truncated``: a walk has more.
     """
 
     items: list[Event]
@@ -124,25 +124,22 @@ class EventList(msgspec.Struct, frozen=True):
     truncated: bool = False
 
 
-def shares(ids: Sequence[int], sizes: Mapping[int, int], most: int) -> Iterator[list[int]]:
-    """Ids in order, in groups that fit into this many bytes; at least one in each."""
+def shares(ids: Sequence[int], sizes: Mapping[int, int], limit: int) -> Iterator[list[int]]:
+    """Ids in order, in groups of at most ``limit`` bytes; at least one in each."""
     share: list[int] = []
-    held = 0
+    size = 0
     for event_id in ids:
-        if share and held + sizes[event_id] > most:
+        if share and size + sizes[event_id] > limit:
             yield share
-            share, held = [], 0
+            share, size = [], 0
         share.append(event_id)
-        held += sizes[event_id]
+        size += sizes[event_id]
     if share:
         yield share
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """RabbitMQ's page envelope.
-
-    ``heavy`` is that of `EventList`.
-    """
+    """RabbitMQ's page envelope; ``heavy`` is that of `EventList`."""
 
     items: Annotated[list[Event], INNER]
     total_count: Annotated[int, "Of all events of the virtual hosts that the filter leaves."]
@@ -162,9 +159,9 @@ class EventPage(msgspec.Struct, frozen=True):
         return max(1, math.ceil(self.filtered_count / self.page_size))
 
 
-def is_quick(asked: EventFilter, sort: Sort = Sort.id, offset: int = 0) -> bool:
-    """Tell whether an index gives the answer directly, with little to search through."""
-    return asked.names_traces_alone and sort is Sort.id and offset < DEEP
+def is_quick(criteria: EventFilter, sort: Sort = Sort.id, offset: int = 0) -> bool:
+    """Tell whether an index gives the answer directly."""
+    return criteria.names_traces_alone and sort is Sort.id and offset < DEEP
 
 
 class Bucket(msgspec.Struct, frozen=True):
@@ -199,17 +196,17 @@ class Histogram(msgspec.Struct, frozen=True):
     @property
     def events(self) -> int:
         """Those of all buckets."""
-        return sum(each.events or 0 for each in self.buckets)
+        return sum(bucket.events or 0 for bucket in self.buckets)
 
 
 NO_EVENTS = Histogram(None, Duration(0), [])
 
 
 class TracePeriod(msgspec.Struct, frozen=True):
-    """A trace's record of a period.
+    """A trace's record of a period. Times in µs.
 
-    ``gaps`` are the newest ones in it, oldest first. ``oldest_at`` is when the oldest event that is
-    still kept was recorded, in the period or not; None if there is none. Times in µs.
+    ``gaps`` are the newest ones in it, oldest first. ``oldest_at`` is when the trace's oldest event
+    was recorded, in the period or not.
     """
 
     first: Annotated[int | None, "The first event in it; `null` if there is none."] = msgspec.field(
@@ -225,7 +222,7 @@ LONGEST_ALIAS = 100  # characters
 
 
 def check_alias(alias: str) -> str:
-    """An alias without white space around it; raises `ValueError`."""
+    """A valid alias, stripped; raises `ValueError`."""
     alias = alias.strip()
     if not alias:
         raise ValueError("an alias has at least one character")
@@ -239,7 +236,7 @@ def check_alias(alias: str) -> str:
 
 
 class ParticipantChannel(msgspec.Struct, frozen=True):
-    """A place on the broker at which a participant was seen."""
+    """A channel on which a participant was seen."""
 
     node: str
     connection: str
@@ -250,7 +247,7 @@ class ParticipantChannel(msgspec.Struct, frozen=True):
 class Participant(msgspec.Struct, frozen=True):
     """A participant: it owns one interval of the ITC id space.
 
-    The fields from ``name`` to ``key`` are those of `app.tracker.identity`.
+    ``name`` to ``key`` are those of `app.tracker.identity`.
     """
 
     vhost: str

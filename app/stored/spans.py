@@ -1,4 +1,4 @@
-"""Imported spans: what is kept of each, and what can be said of the messages that they handled.
+"""Imported spans, and the handling of messages that they tell of.
 
 A span is known by its context: the 16 bytes of its trace id and the 8 of its own. A message's
 ``traceparent`` holds the context of the span that sent it.
@@ -21,11 +21,11 @@ _TRACEPARENT = re.compile(
 
 
 def context_of(traceparent: object) -> bytes | None:
-    """The context in a ``traceparent`` header, None if it is none of W3C's."""
+    """The context in a ``traceparent`` header; None if it is not one of W3C's."""
     if type(traceparent) is not str:
         return None
-    found = _TRACEPARENT.fullmatch(traceparent)
-    return None if found is None else bytes.fromhex(found[1] + found[2])
+    match = _TRACEPARENT.fullmatch(traceparent)
+    return None if match is None else bytes.fromhex(match[1] + match[2])
 
 
 class SpanKind(enum.IntEnum):
@@ -40,14 +40,14 @@ class SpanKind(enum.IntEnum):
 
 
 class SpanLink(msgspec.Struct, frozen=True):
-    """A link to another span; whether that is another process's, None where it does not say."""
+    """A link to another span; ``is_remote`` (another process's) is None where it does not say."""
 
     context: bytes
     is_remote: bool | None = None
 
 
 class Span(msgspec.Struct, frozen=True):
-    """The kept part of a span. Times are µs; ``is_remote`` is about the parent, as a link's."""
+    """The kept part of a span. Times are µs; ``is_remote`` is the parent's, as a link's."""
 
     context: bytes
     parent: bytes | None
@@ -60,9 +60,9 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Refusal(enum.StrEnum):
-    """The reason why a span is not taken."""
+    """Reasons why a span is not taken."""
 
-    invalid = "invalid"  # ids that are none, times that contradict each other
+    invalid = "invalid"  # invalid ids, times that contradict each other
     too_many_links = "too many links"
     too_old = "too old"
     in_the_future = "in the future"

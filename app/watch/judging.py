@@ -219,7 +219,7 @@ class Judges:
             for rival, name in types.items()
             if rival < event_id and _are_rivals(assertion, types[event_id], name)
         ]
-        events = await self.store.events.some([event_id, *rivals], CLOCK_ALONE)
+        events = await self.store.events.get_existing([event_id, *rivals], CLOCK_ALONE)
         stamps = {event.id: event.stamp for event in events}
         stamp = stamps.pop(event_id, None)
         if stamp is None or page.next is not None or not case.is_whole(page.root):

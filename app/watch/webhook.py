@@ -26,7 +26,7 @@ import msgspec
 from app.background import Lookout
 from app.errors import OutageError
 from app.secret_url import SecretUrl
-from app.stored.assertions import Telling
+from app.stored.assertions import Notification
 from model.described import json_of
 from model.times import MINUTE, iso_time, now
 
@@ -91,7 +91,7 @@ class Webhook(Lookout):
         await asyncio.gather(*map(self._tell_of, due))
         return len(due) == AT_ONCE
 
-    async def _tell_of(self, report: Telling) -> None:
+    async def _tell_of(self, report: Notification) -> None:
         event = cloud_event(report, self.source)
         body = msgspec.json.encode(event)
         headers = {"content-type": CONTENT_TYPE, "user-agent": "rabbitmq-itc"}
@@ -123,7 +123,7 @@ class Webhook(Lookout):
         if not 200 <= status < 300:
             raise OutageError(f"{host} answered with {status}")
 
-    async def _try_later(self, report: Telling, error: str) -> None:
+    async def _try_later(self, report: Notification, error: str) -> None:
         moment, violation = self.clock(), report.first
         next_at: int | None = moment + int(pause(violation.attempts) * _SECOND)
         # By the pauses, not by a clock, which may have been ahead when it was found.
@@ -140,7 +140,7 @@ def pause(attempts: int) -> float:
     return min(FIRST_PAUSE * 2.0 ** min(attempts, 30), LONGEST_PAUSE)
 
 
-def cloud_event(report: Telling, source: str) -> dict[str, Any]:
+def cloud_event(report: Notification, source: str) -> dict[str, Any]:
     """A violation, or a summary of several, as a CloudEvent; the same one each time."""
     first = report.first
     is_one, fields = report.count == 1, json_of(first)
@@ -156,7 +156,7 @@ def cloud_event(report: Telling, source: str) -> dict[str, Any]:
     }
 
 
-def _summary(report: Telling) -> dict[str, Any]:
+def _summary(report: Notification) -> dict[str, Any]:
     first = report.first
     minute = iso_time(first.found_at // MINUTE * MINUTE)
     return {

@@ -16,8 +16,7 @@ from app.api.signin.auth import BrokerAuthenticator
 from app.api.signin.permissions import EVERYTHING_READ, ReadRights, pattern_of
 from app.errors import RefusedError
 from app.jobs.process import JobFailedError
-from app.stored.failures import Failure, FailureKind
-from app.stored.failures import found as found_failures
+from app.stored.failures import Failure, FailureKind, failure_page
 from app.tracker import Publish
 from model.times import Microseconds
 from model.who import Who
@@ -358,10 +357,10 @@ def test_groups_of_failures_are_not_told_apart_by_what_is_withheld() -> None:
         )
 
     failures = [failure(3, "a", "x"), failure(2, "b", "y"), failure(1, "a", "x")]
-    page = found_failures(failures, 9, None)
+    page = failure_page(failures, 9, None)
     assert [(each.type, each.count) for each in page.groups] == [("a", 2), ("b", 1)]
     withheld = [each.without_content() for each in failures]
-    [group] = found_failures(withheld, 9, None).groups
+    [group] = failure_page(withheld, 9, None).groups
     assert (group.type, group.count, group.by) == (None, 3, ["x", "y"])
     assert (group.first_at, group.last_at, group.newest) == (1, 3, 3)
 

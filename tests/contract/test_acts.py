@@ -80,7 +80,7 @@ async def test_an_event_says_what_the_broker_did_that_led_to_it_and_from_it(stor
     found = await store.causality.links_of(trace_id, second)
     assert found.links == [Named(first, None, RETURNED)]
     assert found.named_by.links == [Naming(dead, None, REJECTED)]
-    assert await store.causality.named_by([dead]) == {dead: [Named(second, None, REJECTED)]}
+    assert await store.causality.edge_causes([dead]) == {dead: [Named(second, None, REJECTED)]}
 
 
 async def test_a_death_names_its_rejecter_where_it_is_known_among_equal_messages(
@@ -149,7 +149,7 @@ async def test_what_only_may_be_is_no_step_and_no_act(store: Store) -> None:
     events[2] = naming(events[2], edges=[may_be])
     ids = await store.batches.append(trace.id, Batch(events, tracker.checkpoint(), b"w"))
     assert (await store.causality.path(ids[1], ids[2])).steps is None
-    assert await store.causality.named_by(ids) == {}
+    assert await store.causality.edge_causes(ids) == {}
     assert [
         e.acts
         for m in (await conversation(store, ids[0])).conversation.messages

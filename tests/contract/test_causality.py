@@ -96,12 +96,12 @@ async def test_a_cursor_leads_through_all_of_a_walk(store: Store, trace_id: int,
         before: list[int] = []
         while past is None or past.truncated:
             cursor = before[-1] if before else None
-            past = await walks.walk(event, -1, limit, via=via, beyond=cursor)
+            past = await walks.walk(event, -1, limit, via=via, cursor=cursor)
             before += [each.id for each in past.items]
         after: list[int] = []
         while future is None or future.truncated:
             cursor = after[-1] if after else None
-            future = await walks.walk(event, 1, limit, via=via, beyond=cursor)
+            future = await walks.walk(event, 1, limit, via=via, cursor=cursor)
             after += [each.id for each in future.items]
         assert before == [each.id for each in causes.items]
         assert after == [each.id for each in effects.items]
@@ -121,11 +121,11 @@ async def test_a_walk_holds_what_is_asked_for(store: Store, trace_id: int) -> No
     ):
         wanted = [each.id for each in everything if fits(each)]
         for limit in (1, 3, max(1, len(wanted)), 1000):
-            found = await store.causality.walk(event, 1, limit, asked=asked)
+            found = await store.causality.walk(event, 1, limit, criteria=asked)
             assert [each.id for each in found.items] == wanted[:limit]
             assert found.truncated is (limit < len(wanted))
         if wanted:
-            rest = await store.causality.walk(event, 1, 1000, beyond=wanted[0], asked=asked)
+            rest = await store.causality.walk(event, 1, 1000, cursor=wanted[0], criteria=asked)
             assert [each.id for each in rest.items] == wanted[1:]
 
 

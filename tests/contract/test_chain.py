@@ -60,12 +60,12 @@ async def test_a_chain_is_all_that_lies_between_by_pages(
     for a, b in (ends[0], ends[30], *ends[-4:]):
         expected = between(a, b)
         lengths.append(len(expected))
-        whole = await store.chains.between(_id(a), _id(b), 1_000, via=via)
+        whole = await store.chains.find(_id(a), _id(b), 1_000, via=via)
         assert [each.id for each in whole.items] == expected
         assert (whole.count, whole.truncated) == (len(expected), False)
         acting = {each.participant for each in history.linked if _id(each) in set(expected)}
         assert whole.participants == len(acting)
-        turned = await store.chains.between(_id(b), _id(a), 1_000, via=via)
+        turned = await store.chains.find(_id(b), _id(a), 1_000, via=via)
         assert [each.id for each in turned.items] == expected
         shown = {each.id for each in whole.items}
         steps = {(step.cause, step.effect) for step in whole.steps}
@@ -81,7 +81,7 @@ async def paged(store: Store, a: StampedEvent, b: StampedEvent, via: Via, limit:
     found: list[int] = []
     while True:
         cursor = found[-1] if found else None
-        page = await store.chains.between(_id(a), _id(b), limit, via=via, after=cursor)
+        page = await store.chains.find(_id(a), _id(b), limit, via=via, after=cursor)
         assert len(page.items) <= limit
         found += [each.id for each in page.items]
         if not page.truncated:
@@ -95,7 +95,7 @@ async def test_a_chain_of_too_many_participants_is_not_counted(
     history = LinkedHistory(3)
     await _stored(store, trace_id, history)
     monkeypatch.setattr(chains, "MOST_COUNTED", 2)
-    whole = await store.chains.between(_id(history.linked[0]), _id(history.linked[-1]), 10)
+    whole = await store.chains.find(_id(history.linked[0]), _id(history.linked[-1]), 10)
     assert (whole.count, whole.participants) == (None, None)
 
 
@@ -109,7 +109,7 @@ async def test_a_chain_that_is_too_long_to_follow_says_so(
     first = max(map(_id, history.linked), key=lambda e: len(closure.reached(e, closure.after)))
     last = max(closure.reached(first, closure.after))
     monkeypatch.setattr(module, bound, 1)
-    found = await store.chains.between(first, last, 100, via=Via.links)
+    found = await store.chains.find(first, last, 100, via=Via.links)
     assert (found.items, found.truncated, found.count) == ([], True, None)
 
 
@@ -117,7 +117,7 @@ async def test_an_unknown_end_of_a_chain_is_an_error(store: Store, trace_id: int
     await _stored(store, trace_id, LinkedHistory(0))
     for a, b in ((1, 10**6), (10**6, 1)):
         with pytest.raises(NotFoundError):
-            await store.chains.between(a, b, 10)
+            await store.chains.find(a, b, 10)
 
 
 async def late_link(store: Store, trace_id: int, cause: StampedEvent, effect: StampedEvent) -> None:
@@ -159,10 +159,10 @@ async def test_links_that_clocks_do_not_have_lead_along_links_alone(
         added += 1
     for _ in range(4):
         a, b = sorted(dice.sample(events, 2), key=_id)
-        whole = await store.chains.between(_id(a), _id(b), 1_000)
+        whole = await store.chains.find(_id(a), _id(b), 1_000)
         assert [each.id for each in whole.items] == ordered(events, a, b)
         assert whole.count == len(whole.items)
-        along = await store.chains.between(_id(a), _id(b), 1_000, via=Via.links)
+        along = await store.chains.find(_id(a), _id(b), 1_000, via=Via.links)
         assert [each.id for each in along.items] == lying(closure, a, b)
         await check_touched(store, events, closure, [a])
 
@@ -208,7 +208,7 @@ async def check_touched(
     until = _id(events[-1]) if to is None else to
     expected = verdicts(events, closure, asked)
     ids = [_id(each) for each in asked]
-    found = await store.touched.by(ids, to=until)
+    found = await store.touched.effects_of(ids, last_id=until)
     await check_services(store, events, expected, found)
     handed = {_id(each): each.record for each in events if isinstance(each.record, Deliver)}
     queues = [handed[each].queue for each in expected[Verdict.caused] if each in handed]
@@ -224,8 +224,8 @@ async def check_touched(
             listed: list[int] = []
             page, cursor = found, None
             while cursor is not None or page is found:
-                page = await store.touched.by(
-                    ids, verdict=verdict, limit=limit, after=cursor, to=until
+                page = await store.touched.effects_of(
+                    ids, verdict=verdict, limit=limit, after=cursor, last_id=until
                 )
                 listed += [each.id for each in page.items]
                 assert len(page.items) <= limit
@@ -307,11 +307,11 @@ async def test_services_beyond_those_listed_have_to_have_heard_of_it_too(
     history = LinkedHistory(0)
     await _stored(store, trace_id, history)
     for event in map(_id, history.linked):
-        found = await store.touched.by([event], to=event + 12)
+        found = await store.touched.effects_of([event], last_id=event + 12)
         if {Verdict.caused, Verdict.cannot_have} <= _of(found):
             break
     monkeypatch.setattr(touched, "MOST_SERVICES", 1)
-    found = await store.touched.by([event], to=event + 12)
+    found = await store.touched.effects_of([event], last_id=event + 12)
     assert _of(found) == {Verdict.caused}
     assert found.all_heard_at is None
 
@@ -330,7 +330,7 @@ async def test_more_than_can_be_followed_is_said_to_be_only_possible(
     expected = verdicts(history.linked, closure, [start])
     assert len(expected[Verdict.caused]) > 3
     monkeypatch.setattr(touched, "MOST_CAUSED", 3)
-    found = await store.touched.by([_id(start)], verdict=Verdict.caused, limit=100)
+    found = await store.touched.effects_of([_id(start)], verdict=Verdict.caused, limit=100)
     assert ([e.id for e in found.items], found.caused_truncated) == (
         expected[Verdict.caused][:3],
         True,
@@ -344,9 +344,9 @@ async def test_events_of_two_traces_touch_nothing_together(store: Store, trace_i
     rows = [(await store.events.get(each)).trace_id for each in range(1, 90)]
     strange = rows.index(next(each for each in rows if each != trace_id)) + 1
     with pytest.raises(BadRequestError, match="two virtual hosts"):
-        await store.touched.by([1, strange])
+        await store.touched.effects_of([1, strange])
     with pytest.raises(NotFoundError):
-        await store.touched.by([10**6])
+        await store.touched.effects_of([10**6])
 
 
 async def test_deliveries_whose_publish_is_unknown_are_judged_by_their_stamps(

@@ -160,7 +160,7 @@ async def test_what_lies_behind_doubtful_deliveries_is_the_same_on_both_sides(
     trace = await store.traces.create("/", Policy.channel)
     written = History(seed=3)
     ids = await store.batches.append(trace.id, written.batch(300))
-    stored = {each.id: each for each in await store.events.some(ids, frozenset({"clock"}))}
+    stored = {each.id: each for each in await store.events.get_existing(ids, frozenset({"clock"}))}
     doubtful = [each for each in stored.values() if each.doubtful]
     assert len(doubtful) > 5
     dice, seen = random.Random(3), Counter[bool]()

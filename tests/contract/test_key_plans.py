@@ -105,7 +105,7 @@ async def test_walks_and_chains(store: Store, database_url: str, ids: list[int])
         for event_id in ids[:: len(ids) // 5]:
             await store.causality.walk(event_id, -1, via=Via.conversation)
             await store.causality.walk(event_id, 1, via=Via.conversation)
-            await store.chains.between(ids[0], event_id, 1_000, via=Via.conversation)
+            await store.chains.find(ids[0], event_id, 1_000, via=Via.conversation)
         _check(found)
 
 

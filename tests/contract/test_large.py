@@ -19,8 +19,8 @@ async def test_what_is_too_much_at_once_is_left_out_and_can_be_read(database_url
         ids = [*await Teller(store, "/").tell([small, *[large] * EVENTS])]
         found = await store.events.find(EventFilter(), after=0, limit=500)
         page = await store.events.page(EventFilter(), page=1, page_size=500)
-        whole = [*await store.events.some(ids)]
-        some = await store.events.some(ids[1:3], ALL_LARGE)
+        whole = [*await store.events.get_existing(ids)]
+        some = await store.events.get_existing(ids[1:3], ALL_LARGE)
         few = await store.events.find(EventFilter(), after=0, limit=3)
         none = await store.events.find(EventFilter(), after=0, limit=500, large=NOTHING_LARGE)
     finally:
@@ -41,7 +41,7 @@ async def test_long_lists_of_names_are_large_too(database_url: str) -> None:
     try:
         ids = [*await Teller(store, "/").tell([publish(SHOP, "all", *queues)] * 12)]
         found = await store.events.find(EventFilter(), after=0, large=NOTHING_LARGE)
-        some = await store.events.some(ids, NOTHING_LARGE)
+        some = await store.events.get_existing(ids, NOTHING_LARGE)
     finally:
         await store.close()
 

@@ -99,10 +99,10 @@ async def test_what_is_likely_is_what_is_there_once_the_rules_are_adopted(
         told_more += len(mine) > len(alone.conversation.messages)
         last = by_overlay.items
         if towards == -1 and last:
-            chain = await store.chains.between(
+            chain = await store.chains.find(
                 last[-1].id, message.event, 1_000, via=Via.conversation, overlay=overlay
             )
-            other = await store.chains.between(
+            other = await store.chains.find(
                 last[-1].id + size, message.event + size, 1_000, via=Via.conversation
             )
             assert [each.id + size for each in chain.items] == [each.id for each in other.items]
@@ -123,8 +123,8 @@ async def test_events_beyond_those_that_were_read_are_as_they_were(store: Store)
     half = len(application.messages)
     overlay = await likely(store, 1, rule, 1, half)
     assert overlay.last == half
-    assert overlay.named
-    assert max(overlay.named) <= half
+    assert overlay.causes
+    assert max(overlay.causes) <= half
 
 
 async def test_of_what_a_key_says_where_it_belongs_nothing_is_suggested(store: Store) -> None:
@@ -157,8 +157,8 @@ async def test_what_was_found_is_kept_until_the_next_look(store: Store) -> None:
         "1.20 messages may be meant each, nothing further back to compare with, links agree in"
         " 50% of 4"
     )
-    assert seen.waiting([]) == found
-    assert seen.waiting([Rule.from_json({**RULES["causation"], "name": "mine"})]) == []
+    assert seen.open_proposals([]) == found
+    assert seen.open_proposals([Rule.from_json({**RULES["causation"], "name": "mine"})]) == []
 
 
 def test_of_what_was_in_hand_only_those_who_publish_most_are_proposed() -> None:

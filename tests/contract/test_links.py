@@ -202,7 +202,7 @@ async def test_a_page_of_events_says_what_each_names(
         for event in history.linked
         if _followed(event)
     }
-    found = await store.causality.named_by([_id(event) for event in history.linked] + [9_999])
+    found = await store.causality.edge_causes([_id(event) for event in history.linked] + [9_999])
     assert expected == {
         effect: {(each.cause, each.rule, each.kind) for each in named}
         for effect, named in found.items()
@@ -210,7 +210,7 @@ async def test_a_page_of_events_says_what_each_names(
     assert all(
         named == sorted(named, key=lambda each: (each.cause, each.rule)) for named in found.values()
     )
-    assert await store.causality.named_by([]) == {}
+    assert await store.causality.edge_causes([]) == {}
 
 
 async def test_an_event_has_what_it_names_and_the_first_that_name_it(

@@ -76,7 +76,7 @@ async def test_they_are_those_that_all_events_tell(
     await store._database.write(vary)
 
     async def compare(connection: Any) -> int:
-        roots = await Roots.of(connection, store._database.dialect, trace.id)
+        roots = await Roots.of_trace(connection, store._database.dialect, trace.id)
         stored = tables.events.c
         of_trace = sa.select(tables.events).where(stored.trace_id == trace.id)
         events = (await connection.execute(of_trace.order_by(stored.id.desc()))).all()

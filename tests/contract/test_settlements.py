@@ -431,7 +431,7 @@ async def test_what_is_held_is_told_by_queue_and_holder_and_late_by_what_is_usua
     since = BEGINNING + 40 * second
 
     async def held(after: float) -> list[HeldCopies]:
-        found = await store.copies.in_hand({"/"}, at=since + round(after * second))
+        found = await store.copies.in_hand({"/"}, moment=since + round(after * second))
         assert found.count == (3 if found.items else 0)
         assert found.truncated is (found.count > sum(each.count for each in found.items))
         return found.items
@@ -443,7 +443,7 @@ async def test_what_is_held_is_told_by_queue_and_holder_and_late_by_what_is_usua
     log = HeldCopies(queue="log", count=1, oldest=23, usual=None, **about)
     assert await held(1.9) == [work, log]
     assert await held(60) == [msgspec.structs.replace(work, late=True), log]
-    assert (await store.copies.in_hand((), at=since)).items == []
+    assert (await store.copies.in_hand((), moment=since)).items == []
     monkeypatch.setattr(copies, "MOST_HOLDERS", 1)
     assert await held(1) == [work]
     await trace.take([settled(23, up_to=True)])

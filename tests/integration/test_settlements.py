@@ -205,7 +205,7 @@ async def test_who_hangs_with_a_message_is_named_by_all_that_tell_of_it(
             await judged(store, "handled", 1)
         [late] = await violations(store)
         fate = await store.copies.fate_of(late.event)
-        held = await store.copies.in_hand({where}, at=now())
+        held = await store.copies.in_hand({where}, moment=now())
         [one] = held.items
         [oldest] = [
             each.deliveries[0].event for each in fate.message.copies if each.queue == "hangs"

@@ -43,7 +43,7 @@ async def at_once(url: str, ends: list[Ends], via: Via) -> list[ChainPart]:
     engine = Engine(url, 15.0, 1)
     try:
         chains = Chains(engine)
-        return [await chains.between(*each, 1_000, NOTHING_LARGE, via) for each in ends]
+        return [await chains.find(*each, 1_000, NOTHING_LARGE, via) for each in ends]
     finally:
         await engine.close()
 

@@ -67,9 +67,9 @@ def test_a_request_says_where_the_file_will_be(exports: Exports, tmp_path: Path)
     assert request.shown == {"from": 12, "to": 40, "file": "order.csv"}
     assert request.work["output"] == str(tmp_path / "exports" / "12-40" / "order.csv")
     assert request.work["format"] == "csv"
-    finished = request.finished(7, {"file": "order.csv"})
+    finished = request.finish(7, {"file": "order.csv"})
     assert finished["location"] == "/itc_db/undefined/12/40/order.csv"
-    assert request.finished(7, {"file": None})["location"] is None
+    assert request.finish(7, {"file": None})["location"] is None
 
 
 def test_the_same_export_asked_for_by_two_is_one_request(exports: Exports) -> None:

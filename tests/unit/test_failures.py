@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.stored.failures import MOST_SPANS, SPANS, Failure, FailureKind, found, over_time
+from app.stored.failures import MOST_SPANS, SPANS, Failure, FailureKind, failure_page, over_time
 from model.deaths import ReportedDeaths, deaths_of
 from model.error_queues import LONGEST_EXCEPTION, exception_type, forward_of
 
@@ -117,7 +117,7 @@ times = st.integers(0, 4_000_000_000_000_000)
 def test_groups_and_spans_have_every_failure_once(told: list[tuple[int, str]], limit: int) -> None:
     # Two failures to an event, newest first.
     failures = [failure(100 - n // 2, at, queue) for n, (at, queue) in enumerate(told)]
-    page = found(failures, limit, None)
+    page = failure_page(failures, limit, None)
     assert sum(group.count for group in page.groups) == len(failures)
     assert sum(span.count for span in page.over_time.counts) == len(failures)
     assert len({group.queue for group in page.groups}) == len(page.groups)

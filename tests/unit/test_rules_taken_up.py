@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from app.stored.capture import HeldRule, RuleState, listed
+from app.stored.capture import HeldRule, RuleState, list_rules
 from app.tracker import Bounds, Policy, Publish, Record, RestorePoint, StampedEvent, Tracker
 from app.tracker.events import Edge
 from app.tracker.links import (
@@ -166,7 +166,7 @@ def test_rules_are_stored_as_text() -> None:
 def test_a_list_shows_what_holds_what_is_to_and_what_is_to_no_more() -> None:
     a, b, c = (TraceRule(own(name), Origin.own) for name in "abc")
     changed = TraceRule(own("b", "other"), Origin.own)
-    found = listed([a, changed, c], [HeldRule(a, 7), HeldRule(b, 8)])
+    found = list_rules([a, changed, c], [HeldRule(a, 7), HeldRule(b, 8)])
     assert [(each.of_trace, each.state, each.from_event_id) for each in found] == [
         (a, RuleState.holds, 7),
         (changed, RuleState.set, None),

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from app.secret_url import SecretUrl
-from app.stored.assertions import Telling, Violation, ViolationKind, WebhookState
+from app.stored.assertions import Notification, Violation, ViolationKind, WebhookState
 from app.watch.webhook import AT_ONCE, LONGEST_PAUSE, Webhook, pause, secret_in
 
 SECOND = 1_000_000
@@ -54,14 +54,14 @@ class Waiting:
         self.next_at = dict.fromkeys(self.due, 0)
         self.others: dict[int, tuple[int, int]] = {}  # of summaries: how many, and the last
 
-    async def claim(self, moment: int, deadline: int, limit: int) -> Sequence[Telling]:
+    async def claim(self, moment: int, deadline: int, limit: int) -> Sequence[Notification]:
         ids = [key for key, at in sorted(self.next_at.items(), key=lambda each: each[1])]
         mine = [key for key in ids if self.next_at[key] <= moment and self.is_due(key)][:limit]
         self.next_at |= dict.fromkeys(mine, deadline)
-        return [Telling(self.due[key], *self.others.get(key, (1, key))) for key in mine]
+        return [Notification(self.due[key], *self.others.get(key, (1, key))) for key in mine]
 
     async def told(
-        self, telling: Telling, *, moment: int, error: str | None = None, next_at: int | None = None
+        self, telling: Notification, *, moment: int, error: str | None = None, next_at: int | None = None
     ) -> None:
         violation_id = telling.first.id
         one = self.due[violation_id]

@@ -75,7 +75,7 @@ async def get_chain(
     is_far = query.after is not None or via != "any"
     async with parts.searches.for_walk(user.name, limit, via, is_far=is_far):
         ground = await ground_of(query, first.vhost, (a, b), user, parts)
-        part = await parts.store.chains.between(
+        part = await parts.store.chains.find(
             a, b, limit, query.large, ground.via, after=query.after, overlay=ground.overlay
         )
     relation, certainty = await relation_of(first, second, parts, is_linked=bool(part.count))
@@ -138,13 +138,13 @@ async def get_touched(
         elif query.until is Until.gap:
             gaps = await parts.store.gaps.between(trace_id, ids[-1], last)
             last = min([last, *(max(gap.after_event_id, ids[-1]) for gap in gaps)])
-        touched = await parts.store.touched.by(
+        touched = await parts.store.touched.effects_of(
             ids,
             verdict=query.verdict,
             limit=limit,
             large=query.large,
             after=query.after,
-            to=last,
+            last_id=last,
         )
     # Of a minute, what may be missing behind its last event is not known to be later.
     certainty = await certainty_between(

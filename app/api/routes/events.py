@@ -120,7 +120,7 @@ async def _heavy(
     """The parts of a list that are still to be read, and its links where they are asked for."""
     links = None
     if query.links:
-        links = await parts.store.causality.named_by([row.id for row in events.items])
+        links = await parts.store.causality.edge_causes([row.id for row in events.items])
     return Heavy(events.heavy, user.content, query.column_names, query.large, links)
 
 
@@ -207,8 +207,8 @@ async def _walk(
             walk.limit,
             walk.large,
             ground.via,
-            beyond=cursor,
-            asked=criteria,
+            cursor=cursor,
+            criteria=criteria,
             overlay=ground.overlay,
         )
     heavy = Heavy(part.heavy, user.content, walk.column_names, walk.large)
@@ -257,7 +257,7 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
         first, second = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
         relation, certainty = await relation_of(first, second, parts)
         if relation.answer == "cannot have":
-            losses = await parts.store.copies.lost(min(first, second, key=lambda event: event.id))
+            losses = await parts.store.copies.loss_remarks(min(first, second, key=lambda event: event.id))
             relation = replace(relation, sentence=relation.sentence + losses)
         return json_of(Pair(a, b)) | json_of(relation) | json_of(certainty)
 

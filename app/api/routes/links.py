@@ -24,7 +24,7 @@ from app.api.routes.upkeep import submit_restamp
 from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.errors import BadRequestError
-from app.stored.capture import ListedRule, RestampedTrace, RestampOutcome, listed
+from app.stored.capture import ListedRule, RestampedTrace, RestampOutcome, list_rules
 from app.stored.causality import HiddenWays
 from app.stored.proposals import ProposalPage
 from app.tracker.links import Rule, RuleError, merged
@@ -45,7 +45,7 @@ async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Respons
     trace_id = await trace_id_of(vhost, user, parts)
     rules = parts.store.link_rules
     all_rules = merged(parts.link_rules, await rules.list_own(trace_id))
-    return json_answer(listed(all_rules, await rules.list_effective(trace_id)))
+    return json_answer(list_rules(all_rules, await rules.list_effective(trace_id)))
 
 
 @router.put(

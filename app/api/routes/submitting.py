@@ -19,7 +19,7 @@ from app.api.services import Parts
 from app.api.signin.auth import User, Writer
 from app.errors import ConflictError
 from app.jobs.reports import Documents
-from app.stored.jobs import ENDED, Job, JobRequest, JobState, Json
+from app.stored.jobs import FINAL, Job, JobRequest, JobState, Json
 
 _Prefer = Annotated[
     str | None,
@@ -94,7 +94,7 @@ class Asker(NamedTuple):
                     jobs.wait(job.id), seconds, self.parts, self.user, self.request, _LOOK_SECONDS
                 )
                 job = finished or await jobs.job(job.id)
-        if job.state in ENDED and (seconds or early_result is None):
+        if job.state in FINAL and (seconds or early_result is None):
             result = _result(job)
             document = await asyncio.to_thread(read, result)
             headers = {"location": result["location"]} if result.get("location") else {}

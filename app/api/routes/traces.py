@@ -105,7 +105,7 @@ async def copies_in_hand(
         vhost_name.vhost for vhost_name in statuses if vhost_name.state is TraceState.running
     ]
     vhosts = [vhost_name for vhost_name in running if vhost in (None, vhost_name)]
-    return await parts.store.copies.in_hand(vhosts, at=now())
+    return await parts.store.copies.in_hand(vhosts, moment=now())
 
 
 class PruneResult(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
 from app.store.database.subject import Subject, searches
-from app.store.reading.events import by_id, found_by_ids
+from app.store.reading.events import by_id, list_by_ids
 from app.stored.causality import ChainPart, PathStep
 from app.stored.likely import NO_OVERLAY, Overlay
 from itc import Relation, compare, packed_height_at
@@ -25,15 +25,18 @@ from model.ranges import Dot
 from model.ways import MOST_REACHED, Frontier, TooFarError, in_turns, lying_between, step_of_part
 from model.words import EventType, Via
 
+_events = tables.events.c
+_participants = tables.participants.c
+
 # The whole chain is counted where no more participants than this may have a part in it.
 MOST_COUNTED = 1_000
 
 
 class Chains(Subject):
-    """The events between two events."""
+    """Chains between events."""
 
     @searches
-    async def between(
+    async def find(
         self,
         connection: AsyncConnection,
         a: int,
@@ -60,7 +63,7 @@ class Chains(Subject):
 
 @dataclass(eq=False)
 class _ChainSearch:
-    """A search for the chain from ``start`` to ``end``, as `Chains.between` is asked for it."""
+    """A search for the chain from ``start`` to ``end``, as `Chains.find` is asked for it."""
 
     connection: AsyncConnection
     start: Event
@@ -72,89 +75,92 @@ class _ChainSearch:
     overlay: Overlay
 
     async def evident(self) -> ChainPart:
-        """The chain by messages and links, and by conversations where asked."""
+        """The chain by messages and links, and with ``via`` by conversations."""
         try:
-            ids = await self._between()
+            ids = await self._ids_on_ways()
         except TooFarError:
             return ChainPart(truncated=True, count=None, participants=None)
         first = 0 if self.after is None else bisect_right(ids, self.after)
-        shown = ids[first : first + self.limit]
-        its = tables.events.c
-        query = select(its.participant).distinct()
-        acting = {row.participant for row in await rows_with(self.connection, query, its.id, ids)}
-        chain = await self._shown(shown, truncated=first + self.limit < len(ids))
+        page = ids[first : first + self.limit]
+        query = select(_events.participant).distinct()
+        acting = {
+            row.participant for row in await rows_with(self.connection, query, _events.id, ids)
+        }
+        chain = await self._part(page, truncated=first + self.limit < len(ids))
         return msgspec.structs.replace(chain, count=len(ids), participants=len(acting))
 
     async def by_clocks(self) -> ChainPart:
         """The chain by the events' clocks."""
-        connection, start, end, after = self.connection, self.start, self.end, self.after
+        connection, start, end, cursor = self.connection, self.start, self.end, self.after
         if compare(start.stamp, end.stamp) is not Relation.before:
             return ChainPart()
         onwards = await neighbours_along(connection, start.trace_id, EVERY_ONE, Via.any, 1)
-        inside = await self._within(onwards)
-        begins = after is None or after < start.id
-        ids, truncated = await nearest(start.id, self.limit - begins, inside, 1, after)
-        chain = await self._shown([start.id, *ids] if begins else ids, truncated=truncated)
-        count, acting = await self._counted()
+        inside = await self._clock_steps(onwards)
+        begins = cursor is None or cursor < start.id
+        ids, truncated = await nearest(start.id, self.limit - begins, inside, 1, cursor)
+        chain = await self._part([start.id, *ids] if begins else ids, truncated=truncated)
+        count, acting = await self._count_by_clocks()
         return msgspec.structs.replace(chain, count=count, participants=acting)
 
-    async def _within(self, onwards: Neighbours) -> Neighbours:
-        """The steps from an event on that lead to events at or before another, by the clocks.
+    async def _clock_steps(self, onwards: Neighbours) -> Neighbours:
+        """The steps to events that the end's clock knows of: only from these the walk goes on.
 
-        What comes after an event that is not at or before it is not either, so nothing is gone on
-        from there. Links that clocks do not have lead beside the chain: where there are any in the
-        span, each event is held to the first one's place too.
+        Links that clocks do not have lead beside the chain. Where there are any in the span, each
+        event must also be after the start.
         """
         connection, start, end = self.connection, self.start, self.end
         late = await late_between(connection, start.trace_id, start.id, end.id)
         from_start = Dot(start.interval, start.height) if late else None
-        known = end.stamp
-        its, whose = tables.events.c, tables.participants.c
-        columns = [its.id, its.height, whose.interval]
-        judged: dict[int, bool] = {}
+        clock = end.stamp
+        columns = [_events.id, _events.height, _participants.interval]
+        verdicts: dict[int, bool] = {}
 
         async def judge(ids: Collection[int]) -> None:
-            query = select(*columns, *([] if from_start is None else [its.clock])).join_from(
+            query = select(*columns, *([] if from_start is None else [_events.clock])).join_from(
                 tables.events, tables.participants, tables.PARTICIPANT_OF_EVENT
             )
-            for event_id, height, interval, *clock in await rows_with(
-                connection, query, its.id, ids
+            for event_id, height, interval, *clocks in await rows_with(
+                connection, query, _events.id, ids
             ):
-                judged[event_id] = known.height_at(interval) >= height and (
-                    from_start is None or from_start.reached_by(clock[0])
+                verdicts[event_id] = clock.height_at(interval) >= height and (
+                    from_start is None or from_start.reached_by(clocks[0])
                 )
 
         async def inside(ids: list[int]) -> dict[int, list[int]]:
-            found = await onwards(ids)
-            asked = {each for following in found.values() for each in following if each <= end.id}
-            await judge(asked - judged.keys())
+            neighbours = await onwards(ids)
+            effects = {
+                effect for effects in neighbours.values() for effect in effects if effect <= end.id
+            }
+            await judge(effects - verdicts.keys())
             return {
-                event_id: [each for each in following if judged.get(each, False)]
-                for event_id, following in found.items()
+                event_id: [effect for effect in effects if verdicts.get(effect, False)]
+                for event_id, effects in neighbours.items()
             }
 
         return inside
 
-    async def _counted(self) -> tuple[int, int] | tuple[None, None]:
+    async def _count_by_clocks(self) -> tuple[int, int] | tuple[None, None]:
         """The number of events of the whole chain, and of participants; None if they are too many.
 
         A participant's part is a range of its events, whose numbers have no holes.
         """
         connection, start, end = self.connection, self.start, self.end
         trace_id = start.trace_id
-        acting = await ranges.places(connection, trace_id, start.id, end.id, MOST_COUNTED)
+        acting = await ranges.spans(connection, trace_id, start.id, end.id, MOST_COUNTED)
         if len(acting) > MOST_COUNTED:
             return None, None
         clock = end.clock or b""
-        asked = [
-            (each.number, height)
-            for each in acting
-            if (height := packed_height_at(clock, each.interval)) > each.base
+        heights = [
+            (span.number, height)
+            for span in acting
+            if (height := packed_height_at(clock, span.interval)) > span.base
         ]
         dot = Dot(start.interval, start.height)
         tops = {
             number: mark
-            for number, mark in (await ranges.last_at_or_below(connection, trace_id, asked)).items()
+            for number, mark in (
+                await ranges.last_at_or_below(connection, trace_id, heights)
+            ).items()
             if mark.id >= start.id and dot.reached_by(mark.clock)
         }
         firsts = await ranges.first_that(
@@ -162,49 +168,48 @@ class _ChainSearch:
         )
         return sum(top.seq - firsts[number].seq + 1 for number, top in tops.items()), len(tops)
 
-    async def _shown(self, ids: Sequence[int], *, truncated: bool) -> ChainPart:
-        found = await found_by_ids(self.connection, ids, self.large)
-        shown = set(ids)
+    async def _part(self, ids: Sequence[int], *, truncated: bool) -> ChainPart:
+        events = await list_by_ids(self.connection, ids, self.large)
+        members = set(ids)
         steps = await steps_to(self.connection, ids, self.start.id)
-        steps = sorted((step for step in steps if step.cause in shown), key=_order)
-        return ChainPart(found.items, truncated, found.heavy, steps)
+        steps = sorted((step for step in steps if step.cause in members), key=_order)
+        return ChainPart(events.items, truncated, events.heavy, steps)
 
-    async def _between(self) -> list[int]:
-        """The ids on the ways from an event to one with a greater id, both included; none without.
-
-        Raises `TooFarError`.
-        """
+    async def _ids_on_ways(self) -> list[int]:
+        """The ids on all ways from ``start`` to ``end``, both included. Raises `TooFarError`."""
         connection, trace_id = self.connection, self.start.trace_id
         first, last = self.start.id, self.end.id
-        near = await self._frontier()
-        if not near.arrived:
+        side = await self._frontier()
+        if not side.arrived:
             return []
-        ids = sorted(near.reached)
-        places = {event_id: place for place, event_id in enumerate(ids)}
+        ids = sorted(side.reached)
+        positions = {event_id: position for position, event_id in enumerate(ids)}
         parts: dict[tuple[int, bytes], int] = {}
         steps = []
-        for each in await steps_to(connection, ids, first):
-            if each.cause in places:
-                effect = places[each.effect]
-                steps.append((effect, places[each.cause], effect))
+        for step in await steps_to(connection, ids, first):
+            if step.cause in positions:
+                effect = positions[step.effect]
+                steps.append((effect, positions[step.cause], effect))
         if self.via is Via.conversation:
-            shared = await links.conversations_of(connection, trace_id, ids)
-            for event_id, type_, participant, key in shared:
+            rows = await links.conversations_of(connection, trace_id, ids)
+            for event_id, type_, participant, key in rows:
                 part = parts.setdefault((participant, key), len(ids) + len(parts))
-                event, is_delivery = places[event_id], type_ == EventType.received
+                event, is_delivery = positions[event_id], type_ == EventType.received
                 steps.append((event, *step_of_part(event, part, is_delivery)))
         for effect in ids:
             likely = (
-                places[each] for each in self.overlay.neighbours(effect, -1) if each in places
+                positions[cause]
+                for cause in self.overlay.neighbours(effect, -1)
+                if cause in positions
             )
-            steps += [(places[effect], cause, places[effect]) for cause in likely]
+            steps += [(positions[effect], cause, positions[effect]) for cause in likely]
         _, sources, targets = zip(*sorted(steps), strict=True)
         size = len(ids) + len(parts)
-        chain = lying_between(size, places[first], places[last], sources, targets)
-        return [event_id for place, event_id in enumerate(ids) if chain[place]]
+        chain = lying_between(size, positions[first], positions[last], sources, targets)
+        return [event_id for position, event_id in enumerate(ids) if chain[position]]
 
     async def _frontier(self) -> Frontier:
-        """The side that is complete: among what it reached is all that lies on the ways."""
+        """The side that arrived first: what it reached holds all that lies on the ways."""
         connection, trace_id = self.connection, self.start.trace_id
         first, last = self.start.id, self.end.id
         sides = Frontier(last, first), Frontier(first, last)
@@ -214,7 +219,7 @@ class _ChainSearch:
                 connection, trace_id, MOST_REACHED + 1, self.via, side.towards, self.overlay
             )
         for side in in_turns(sides, MOST_REACHED):
-            side.move(await _following(side, follow[side]))
+            side.move(await _expand(side, follow[side]))
         return side
 
 
@@ -222,12 +227,14 @@ def _order(step: PathStep) -> tuple[int, int, str, str]:
     return step.effect, step.cause, step.how, step.rule or ""
 
 
-async def _following(side: Frontier, neighbours: Neighbours) -> set[int]:
-    """The events that a side's level leads to, up to the other's end."""
-    found: set[int] = set()
-    for some in chunks(sorted(side.level)):
-        for following in (await neighbours([*some])).values():
-            found.update(each for each in following if side.towards * (side.bound - each) >= 0)
-        if len(found) + len(side.reached) > 2 * MOST_REACHED:
+async def _expand(side: Frontier, neighbours: Neighbours) -> set[int]:
+    """The events next to a side's level, up to the other's end."""
+    events: set[int] = set()
+    for chunk in chunks(sorted(side.level)):
+        for successors in (await neighbours([*chunk])).values():
+            events.update(
+                event_id for event_id in successors if side.towards * (side.bound - event_id) >= 0
+            )
+        if len(events) + len(side.reached) > 2 * MOST_REACHED:
             break  # too far, whatever else there is
-    return found
+    return events

@@ -1,4 +1,4 @@
-"""Ways outside the broker by which causes came to who names them."""
+"""Ways outside the broker by which causes reached the participants that name them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from model.times import Microseconds
 from model.who import Who
 from model.words import Way
 
-# How many messages the ways of a trace are counted over, the newest.
-MOST = 1_000
+# The newest messages of a trace, over which its ways are counted.
+MOST_EFFECTS = 1_000
 
 # An effect may name several causes: the last never ends between these.
 _NEWEST = text(
@@ -34,32 +34,32 @@ _NEWEST = text(
 
 
 class Hidden(Subject):
-    """The hidden ways of all traces."""
+    """Hidden ways."""
 
     @reads
     async def ways(self, connection: AsyncConnection, trace_id: int, vhost: str) -> HiddenWays:
         """The newest links by rule and participants, those used last first."""
-        asked = {"trace": trace_id, "most": MOST + 1}
-        links: Sequence[Any] = (await connection.execute(_NEWEST, asked)).all()
+        binds = {"trace": trace_id, "most": MOST_EFFECTS + 1}
+        links: Sequence[Any] = (await connection.execute(_NEWEST, binds)).all()
         effects = list(dict.fromkeys(link.effect_id for link in links))
-        truncated = len(effects) > MOST
+        truncated = len(effects) > MOST_EFFECTS
         if truncated:
             links = [link for link in links if link.effect_id != effects[-1]]
         by_way: dict[tuple[str, int, int], list[Any]] = {}
         for link in links:
             by_way.setdefault((link.rule, link.giver, link.taker), []).append(link)
-        numbers = {number for _, *both in by_way for number in both}
+        numbers = {number for _, *participants in by_way for number in participants}
         names = await names_of(connection, trace_id, numbers)
         ways = [
             HiddenWay(
                 rule=rule,
                 giver=names.get(giver, Who(giver, "")),
                 taker=names.get(taker, Who(taker, "")),
-                links=len(its),
-                first_at=Microseconds(its[-1].recorded_at),
-                last_at=Microseconds(its[0].recorded_at),
-                last_effect=its[0].effect_id,
+                links=len(uses),
+                first_at=Microseconds(uses[-1].recorded_at),
+                last_at=Microseconds(uses[0].recorded_at),
+                last_effect=uses[0].effect_id,
             )
-            for (rule, giver, taker), its in by_way.items()
+            for (rule, giver, taker), uses in by_way.items()
         ]
         return HiddenWays(vhost, len(links), truncated, ways)

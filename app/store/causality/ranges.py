@@ -14,70 +14,78 @@ from model.ranges import Asked, Holds, Mark, ParticipantSpan, search
 from model.who import Who
 from statements import Question, acting_sql, marks_sql
 
+_events = tables.events.c
+_participants = tables.participants.c
 
-async def places(
-    connection: AsyncConnection, trace_id: int, first_id: int, last_id: int, most: int | None = None
+
+async def spans(
+    connection: AsyncConnection,
+    trace_id: int,
+    first_id: int,
+    last_id: int,
+    limit: int | None = None,
 ) -> list[ParticipantSpan]:
-    """List who has events in a span of ids; of more than ``most`` one more than these."""
+    """The participants with events in a span of ids; at most ``limit``, and one more."""
     query = acting_sql(Question(trace_id, first_id, last_id))
-    bound = "" if most is None else f" LIMIT {most + 1}"
-    return [*map(ParticipantSpan._make, await connection.exec_driver_sql(query + bound))]
+    clause = "" if limit is None else f" LIMIT {limit + 1}"
+    return [*map(ParticipantSpan._make, await connection.exec_driver_sql(query + clause))]
 
 
 async def last_at_or_below(
-    connection: AsyncConnection, trace_id: int, asked: Asked
+    connection: AsyncConnection, trace_id: int, heights: Asked
 ) -> dict[int, Mark]:
-    """For each (participant, height) its last event not above that height, if it has one."""
-    return await _marks(connection, trace_id, asked, forward=False)
+    """Each participant's last event not above its height, if it has one."""
+    return await _marks(connection, trace_id, heights, forward=False)
 
 
 async def first_that(
     connection: AsyncConnection, trace_id: int, tops: Mapping[int, Mark], holds: Holds
 ) -> dict[int, Mark]:
-    """The first event of each participant for which it holds, as it does for those of ``tops``."""
+    """The first event of each participant that ``holds``; ``tops`` hold."""
     steps = search(tops, holds)
     try:
-        asked = next(steps)
+        heights = next(steps)
         while True:
-            asked = steps.send(await _marks(connection, trace_id, asked, forward=True))
+            heights = steps.send(await _marks(connection, trace_id, heights, forward=True))
     except StopIteration as end:
-        found: dict[int, Mark] = end.value
-        return found
+        firsts: dict[int, Mark] = end.value
+        return firsts
 
 
 async def _marks(
-    connection: AsyncConnection, trace_id: int, asked: Asked, *, forward: bool
+    connection: AsyncConnection, trace_id: int, heights: Asked, *, forward: bool
 ) -> dict[int, Mark]:
-    found: dict[int, Mark] = {}
-    for some in chunks(asked):
-        query = marks_sql(trace_id, some, forward=forward)
+    marks: dict[int, Mark] = {}
+    for chunk in chunks(heights):
+        query = marks_sql(trace_id, chunk, forward=forward)
         for row in await connection.exec_driver_sql(query):
-            found[row[0]] = Mark._make(row[1:])
-    return found
+            marks[row[0]] = Mark._make(row[1:])
+    return marks
 
 
 async def names_of(
     connection: AsyncConnection, trace_id: int, numbers: Collection[int]
 ) -> dict[int, Who]:
-    its = tables.participants.c
-    query = select(its.number, its.name).where(its.trace_id == trace_id)
-    rows = await rows_with(connection, query, its.number, numbers)
+    query = select(_participants.number, _participants.name).where(
+        _participants.trace_id == trace_id
+    )
+    rows = await rows_with(connection, query, _participants.number, numbers)
     return {row.number: Who(*row) for row in rows}
 
 
 async def services_of(
     connection: AsyncConnection, trace_id: int, numbers: Collection[int]
 ) -> dict[int, tuple[str, str]]:
-    """The service of each participant, its client's name, else its user; and its user."""
-    its = tables.participants.c
-    service = func.coalesce(its.client, its.user)
-    query = select(its.number, service, its.user).where(its.trace_id == trace_id)
-    rows = await rows_with(connection, query, its.number, numbers)
+    """(service, user) of each participant; a service is the client's name, else the user."""
+    service = func.coalesce(_participants.client, _participants.user)
+    query = select(_participants.number, service, _participants.user).where(
+        _participants.trace_id == trace_id
+    )
+    rows = await rows_with(connection, query, _participants.number, numbers)
     return {number: (service, user) for number, service, user in rows}
 
 
 async def oldest(connection: AsyncConnection, trace_id: int) -> Any:
     """The id of a trace's oldest event, None for none: retention removes a prefix of ids."""
-    its = tables.events.c
-    query = select(func.min(its.id)).where(its.trace_id == trace_id)
+    query = select(func.min(_events.id)).where(_events.trace_id == trace_id)
     return (await connection.execute(query)).scalar_one()

@@ -1,11 +1,10 @@
 """An event's causal past and future, nearest first, by index look-ups alone.
 
-What happens right before an event is the participant's previous event and what it received or names
-as its cause; right after it come the participant's next event and everything that was received from
-it or names it, quiet traffic left out. What is evident comes from messages and links alone
-(`app.store.causality.links`). All walks always continue from the nearest event they know of, so
-what they have found so far is the nearest part of the answer, however large that is: ids are a
-linear extension of happens-before.
+Right before an event come the participant's previous event and the causes it received or names;
+right after it the participant's next event and all that was received from it or names it, quiet
+traffic left out. Evident steps are messages and links alone (`app.store.causality.links`). A walk
+continues from the nearest event it knows of, so what it has found so far is the nearest part of the
+answer, however large that is: ids are a linear extension of happens-before.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from app.store.causality.links import Neighbours
 from app.store.causality.ranges import oldest
 from app.store.database.lanes import Lane
 from app.store.database.subject import Subject, read_method, reads
-from app.store.reading.events import MAX_ID, by_id, found_by_ids
+from app.store.reading.events import MAX_ID, by_id, list_by_ids
 from app.store.reading.queries import ids_that_fit
 from app.stored.causality import EventLinks
 from app.stored.likely import NO_OVERLAY, Overlay
@@ -34,18 +33,18 @@ from model.event import ALL_LARGE, NOTHING_LARGE, Large
 from model.ways import Direction
 from model.words import EdgeKind, Via
 
-# How many events of one participant are read ahead of the walk, and how many events the walk
-# continues from at once: together a few round trips instead of a hundred. Far more than the answer
-# needs cost more than the trips that they save.
-AHEAD = 4
+# Events of one participant that are read ahead of the walk, and events that the walk continues from
+# at once: together a few round trips instead of a hundred. Reading far more than the answer needs
+# costs more than the trips saved.
+READ_AHEAD = 4
 FRONTIER = 16
-# How many events at once are held to a filter.
-ASKED = 256
+# Events that are held to a filter at once.
+MOST_PROBES = 256
 EVERY_ONE = 2**31 - 1
 NO_FILTER = EventFilter()
 
-# Which of some ids are asked for.
-Meant: TypeAlias = Callable[[list[int]], Awaitable[set[int]]]
+# From ids to those that a filter lets through.
+Matches: TypeAlias = Callable[[list[int]], Awaitable[set[int]]]
 
 # The runs of events that begin at some ids, one after another. A run ends at the height "end",
 # NULL where the participant's events end before that. As text, because each step of a walk needs
@@ -69,7 +68,7 @@ ORDER BY start.id, run.height {order}
 
 
 def _runs_query(**words: str | int) -> TextClause:
-    query = text(_RUNS.format(ahead=AHEAD - 1, **words))
+    query = text(_RUNS.format(ahead=READ_AHEAD - 1, **words))
     return query.bindparams(bindparam("ids", expanding=True))
 
 
@@ -82,10 +81,10 @@ _BACKWARD = _runs_query(
 
 
 class Causality(Subject):
-    """Any event's past and future."""
+    """Pasts and futures of events."""
 
     path = read_method(links.path)
-    named_by = read_method(links.named_by)
+    edge_causes = read_method(links.edge_causes)
 
     @reads
     async def links_of(
@@ -96,40 +95,39 @@ class Causality(Subject):
     async def walk(
         self,
         event_id: int,
-        towards: Direction,
+        direction: Direction,
         limit: int = 100,
         large: Large = ALL_LARGE,
         via: Via = Via.any,
         *,
-        beyond: int | None = None,
-        asked: EventFilter = NO_FILTER,
+        cursor: int | None = None,
+        criteria: EventFilter = NO_FILTER,
         overlay: Overlay = NO_OVERLAY,
     ) -> EventList:
         """Up to ``limit`` of an event's causes (-1) or effects (1), the nearest first.
 
-        Only those ``beyond`` an id, and that are ``asked`` for; an ``overlay`` has likely steps,
-        too. Raises `NotFoundError`, and `BadRequestError` if a conversation, or what is asked for,
-        takes too long to find.
+        Only those beyond the id ``cursor`` that meet the ``criteria``; an ``overlay`` adds likely
+        steps. Raises `NotFoundError`, and `BadRequestError` if a search takes too long.
         """
-        is_far = beyond is not None or not asked.names_traces_alone
+        is_far = cursor is not None or not criteria.names_traces_alone
 
         async def work(connection: AsyncConnection) -> EventList:
             start = await by_id(connection, event_id, NOTHING_LARGE)
-            if asked.visible is not None and start.vhost not in asked.visible:
+            if criteria.visible is not None and start.vhost not in criteria.visible:
                 return EventList([])
-            # What a step leads to may be cut off only where the answer is what is nearest.
-            most = EVERY_ONE if is_far else limit + 1
+            # A step may be cut off only where the answer is the nearest events.
+            step_limit = EVERY_ONE if is_far else limit + 1
             neighbours = await neighbours_along(
-                connection, start.trace_id, most, via, towards, overlay
+                connection, start.trace_id, step_limit, via, direction, overlay
             )
-            meant = None
-            if not asked.names_traces_alone:
-                meant = partial(ids_that_fit, connection, self.database.dialect, asked)
-            ids, truncated = await nearest(event_id, limit, neighbours, towards, beyond, meant)
-            found = await found_by_ids(connection, ids, large)
-            return replace(found, truncated=truncated)
+            matches = None
+            if not criteria.names_traces_alone:
+                matches = partial(ids_that_fit, connection, self.database.dialect, criteria)
+            ids, truncated = await nearest(event_id, limit, neighbours, direction, cursor, matches)
+            events = await list_by_ids(connection, ids, large)
+            return replace(events, truncated=truncated)
 
-        # What others did in a conversation, or is not asked for, has to be looked through.
+        # Others' events of a conversation, and those that do not match, have to be read through.
         if via is Via.conversation or is_far:
             return await self.database.search(Lane.search, work)
         return await self.database.read(work)
@@ -138,30 +136,27 @@ class Causality(Subject):
 async def neighbours_along(
     connection: AsyncConnection,
     trace_id: int,
-    most: int,
+    limit: int,
     via: Via,
-    towards: Direction,
+    direction: Direction,
     overlay: Overlay = NO_OVERLAY,
 ) -> Neighbours:
-    """From some events to their neighbours, along what ``via`` says.
-
-    ``most`` is the most that are wanted of one step.
-    """
+    """The function from events to their neighbours along ``via``, at most ``limit`` a step."""
     first = await oldest(connection, trace_id)
-    left_out = links.NO_KIND if via is Via.any else int(EdgeKind.candidate)
-    evident = links.Evident(connection, trace_id, first, most, towards, left_out, overlay)
+    excluded_kind = links.NO_KIND if via is Via.any else int(EdgeKind.candidate)
+    evident = links.Evident(connection, trace_id, first, limit, direction, excluded_kind, overlay)
     if via is Via.links:
         return evident.neighbours
     if via is Via.conversation:
-        return links.ConversationWalk(connection, trace_id, evident, towards).neighbours
+        return links.ConversationWalk(connection, trace_id, evident, direction).neighbours
 
     async def all_that_may_be(ids: list[int]) -> dict[int, list[int]]:
-        nexts = dict(await _runs(connection, ids, forward=towards == 1))
-        found = await evident.neighbours([*nexts])
-        for event, following in nexts.items():
-            if following is not None and following >= first:
-                found[event].append(following)
-        return found
+        nexts = dict(await _runs(connection, ids, forward=direction == 1))
+        neighbours = await evident.neighbours([*nexts])
+        for event, successor in nexts.items():
+            if successor is not None and successor >= first:
+                neighbours[event].append(successor)
+        return neighbours
 
     return all_that_may_be
 
@@ -170,66 +165,68 @@ async def nearest(
     start: int,
     limit: int,
     neighbours: Neighbours,
-    towards: Direction,
-    beyond: int | None = None,
-    meant: Meant | None = None,
+    direction: Direction,
+    cursor: int | None = None,
+    matches: Matches | None = None,
     leads: Collection[int] = (),
 ) -> tuple[list[int], bool]:
     """Ids reachable from ``start``, nearest first, and whether there are more than ``limit``.
 
-    Only those beyond an id, and that are ``meant``: which is asked of many at once. Where
-    ``leads`` are given, it is known that they are what the start leads to.
+    Only those beyond the id ``cursor`` that ``matches`` lets through, many at once. With ``leads``
+    the neighbours of the start are known.
     """
-    known: dict[int, list[int]] = {start: [*leads]} if leads else {}
-    # What known events lead to and is not known itself: the walk will come there, unless it ends
-    # before. The nearest of it is asked for too, which takes fewer round trips.
-    heard = {*leads}
-    asked: set[int] = set()
-    seen = {start}
-    waiting: list[int] = []  # a heap of ids, negative where the walk goes down
+    steps: dict[int, list[int]] = {start: [*leads]} if leads else {}
+    # Neighbours of known events whose own are unknown: the walk will come there unless it ends
+    # before. Those of the nearest are read too, which takes fewer round trips.
+    frontier = {*leads}
+    read: set[int] = set()
+    queued = {start}
+    heap: list[int] = []  # a heap of ids, negative where the walk goes down
     reached: list[int] = []
-    unasked: list[int] = []
-    at = start
+    candidates: list[int] = []
+    event = start
     while True:
-        if at not in known:
-            heard.discard(at)
-            soon = heapq.nsmallest(FRONTIER, (towards * each for each in heard))
-            fresh = await neighbours([at, *(towards * each for each in soon)])
-            known |= fresh
-            asked.update(fresh)
-            heard.update(*fresh.values())
-            heard -= asked
-        for each in known.pop(at, ()):  # missing if retention has removed it meanwhile
-            if each not in seen:
-                seen.add(each)
-                heapq.heappush(waiting, towards * each)
-        if meant is not None and unasked and (not waiting or len(unasked) == ASKED):
-            fitting = await meant(unasked)
-            reached += [each for each in unasked if each in fitting]
-            unasked = []
+        if event not in steps:
+            frontier.discard(event)
+            nearest_ids = heapq.nsmallest(
+                FRONTIER, (direction * neighbour for neighbour in frontier)
+            )
+            fresh = await neighbours([event, *(direction * neighbour for neighbour in nearest_ids)])
+            steps |= fresh
+            read.update(fresh)
+            frontier.update(*fresh.values())
+            frontier -= read
+        for successor in steps.pop(event, ()):  # missing if retention has removed it meanwhile
+            if successor not in queued:
+                queued.add(successor)
+                heapq.heappush(heap, direction * successor)
+        if matches is not None and candidates and (not heap or len(candidates) == MOST_PROBES):
+            fitting = await matches(candidates)
+            reached += [event_id for event_id in candidates if event_id in fitting]
+            candidates = []
             if len(reached) > limit:
                 return reached[:limit], True
-        if not waiting or (meant is None and len(reached) == limit):
-            return reached, bool(waiting)
-        at = towards * heapq.heappop(waiting)
-        if beyond is None or towards * at > towards * beyond:
-            (reached if meant is None else unasked).append(at)
+        if not heap or (matches is None and len(reached) == limit):
+            return reached, bool(heap)
+        event = direction * heapq.heappop(heap)
+        if cursor is None or direction * event > direction * cursor:
+            (reached if matches is None else candidates).append(event)
 
 
 async def _runs(
     connection: AsyncConnection, ids: list[int], forward: bool
 ) -> list[tuple[int, int | None]]:
-    """(event, its participant's next), for a stretch of events from each id on.
+    """(event, its participant's next), for a run of events from each id on.
 
-    The last event of a run is left out, since its next was not read, unless it is the
-    participant's last (or, going back, its first): then the next is None.
+    The last event of a run is left out, since its next was not read, unless the participant has no
+    next: then that is None.
     """
     query = _FORWARD if forward else _BACKWARD
     rows = (await connection.execute(query, {"ids": ids})).all()
-    found: list[tuple[int, int | None]] = []
-    for row, following in itertools.zip_longest(rows, rows[1:]):
-        if following is not None and following.start == row.start:
-            found.append((row.id, following.id))
+    pairs: list[tuple[int, int | None]] = []
+    for row, next_row in itertools.zip_longest(rows, rows[1:]):
+        if next_row is not None and next_row.start == row.start:
+            pairs.append((row.id, next_row.id))
         elif row.end is None:
-            found.append((row.id, None))
-    return found
+            pairs.append((row.id, None))
+    return pairs

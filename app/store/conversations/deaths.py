@@ -1,4 +1,4 @@
-"""Dead letters: who died where, and who rejected it."""
+"""Dead letters: where messages died, and who rejected them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from model.deaths import HANDED_OVER_BEFORE, Death, ReportedDeaths, deaths_of, i
 from model.times import CLOCKS_DIFFER
 from model.words import ACTS, Disposition, EdgeKind, EventType
 
-# Of each message the last so many deliveries are looked at, up to the dead letter.
+# Deliveries of each message that are read, the last up to the dead letter.
 MOST_BACK = 512
 _STORY = text(
     "SELECT each.id, each.cause_id, each.queue,"
@@ -29,8 +29,9 @@ _STORY = text(
     " ORDER BY back.id DESC LIMIT 1 OFFSET :back), 0)"
     " ORDER BY each.cause_id, each.id"
 ).bindparams(bindparam("ids", expanding=True), long=MOST_PROPERTIES, back=MOST_BACK - 1)
-# Who rejected dead letters, or may have, each by a delivery from the queue where the message died,
-# and what became of that before the letter came: the broker's clock and ours differ.
+# Participants that may have rejected dead letters, each by a delivery from the queue where the
+# message died, and that delivery's settlement before the letter came: the broker's clock and ours
+# differ.
 _REJECTED = text(
     "SELECT g.effect_id, g.cause_id, g.kind, cause.queue, cause.participant, letter.doubtful,"
     " CASE WHEN cause.settled_at > letter.recorded_at + :differ THEN :in_hand"
@@ -46,12 +47,12 @@ _REJECTED = text(
     in_hand=int(Disposition.in_hand),
     differ=CLOCKS_DIFFER,
 )
-# What its holder did where a message died for some reason.
-_DONE = {"rejected": Disposition.rejected, "delivery_limit": Disposition.returned}
+# The holder's settlement, by the reason of a death.
+_SETTLEMENTS = {"rejected": Disposition.rejected, "delivery_limit": Disposition.returned}
 
 
 class _StoryPart(NamedTuple):
-    """A delivery of a message, and the deaths that it tells of."""
+    """A delivery of a message, and the deaths in its headers."""
 
     id: int
     message: int | None
@@ -63,36 +64,36 @@ class _StoryPart(NamedTuple):
 _Rejecters: TypeAlias = Mapping[tuple[int, str], Sequence[Any]]
 
 
-async def died(
+async def first_deaths(
     connection: AsyncConnection,
     letters: Sequence[MessageFacts],
     publishes: Mapping[int, MessageFacts],
 ) -> list[FailureDraft]:
-    """The deaths that some dead letters are the first to tell of, without planned delays.
+    """The deaths that some dead letters are the first to report, without planned delays.
 
-    Each with the queue where the message went from there, and with who was handed it last before,
-    by which event, where that is certain.
+    Each with the queue where the message went, and where it is certain, with the participant that
+    was handed it last before, and by which event.
     """
     newest: dict[int, int] = {}
-    found: list[FailureDraft] = []
+    drafts: list[FailureDraft] = []
     for letter in letters:
-        if letter.cause is None:  # which of equal messages it is, nobody knows
+        if letter.cause is None:  # one of several equal messages
             alone = _StoryPart(letter.id, None, letter.queue or "", deaths_of(letter.properties))
-            found += [*_news(ReportedDeaths(), alone, ())][:1]
+            drafts += [*_news(ReportedDeaths(), alone, ())][:1]
         else:
             newest[letter.cause] = max(letter.id, newest.get(letter.cause, 0))
-    asked = {letter.id for letter in letters}
+    ids = {letter.id for letter in letters}
     for cause, story in (await _stories(connection, [*newest.values()])).items():
         publish = publishes.get(cause)
-        told = ReportedDeaths(deaths_of(publish.properties) if publish is not None else ())
-        handed_from: set[str] = set()
-        for each in story:
-            if each.deaths:
-                news = _news(told, each, handed_from)
-                found += [one for one in news if one.event in asked]
-            handed_from.add(each.queue)
-    rejecters = await _rejecters(connection, asked)
-    return [_with_rejecter(each, rejecters) for each in found]
+        reported = ReportedDeaths(deaths_of(publish.properties) if publish is not None else ())
+        queues: set[str] = set()
+        for delivery in story:
+            if delivery.deaths:
+                news = _news(reported, delivery, queues)
+                drafts += [draft for draft in news if draft.event in ids]
+            queues.add(delivery.queue)
+    rejecters = await _rejecters(connection, ids)
+    return [_with_rejecter(draft, rejecters) for draft in drafts]
 
 
 async def _stories(connection: AsyncConnection, ids: list[int]) -> Mapping[int, list[_StoryPart]]:
@@ -100,18 +101,18 @@ async def _stories(connection: AsyncConnection, ids: list[int]) -> Mapping[int, 
     if not ids:
         return stories
     for event_id, cause, queue, properties in await connection.execute(_STORY, {"ids": ids}):
-        told = [] if properties is None else deaths_of(table_of(properties))
-        stories[cause].append(_StoryPart(event_id, cause, queue, told))
+        deaths = [] if properties is None else deaths_of(table_of(properties))
+        stories[cause].append(_StoryPart(event_id, cause, queue, deaths))
     return stories
 
 
 def _news(
-    told: ReportedDeaths, letter: _StoryPart, handed_from: Collection[str]
+    reported: ReportedDeaths, letter: _StoryPart, queues: Collection[str]
 ) -> Iterator[FailureDraft]:
     deaths = letter.deaths
-    for place, death in told.news(deaths):
-        if not is_put_off(death, handed_from):
-            to = deaths[place - 1].queue if place else letter.queue
+    for index, death in reported.news(deaths):
+        if not is_put_off(death, queues):
+            target = deaths[index - 1].queue if index else letter.queue
             yield FailureDraft(
                 letter.id,
                 letter.message,
@@ -119,30 +120,32 @@ def _news(
                 death.queue,
                 death.reason,
                 times=death.count,
-                to=to,
+                to=target,
                 path=(deaths[-1].exchange or "", deaths[-1].routing_keys),
             )
 
 
 async def _rejecters(connection: AsyncConnection, letters: Collection[int]) -> _Rejecters:
-    found: defaultdict[tuple[int, str], list[Any]] = defaultdict(list)
+    rejecters: defaultdict[tuple[int, str], list[Any]] = defaultdict(list)
     if letters:
         for row in await connection.execute(_REJECTED, {"ids": sorted(letters)}):
-            found[row.effect_id, row.queue].append(row)
-    return found
+            rejecters[row.effect_id, row.queue].append(row)
+    return rejecters
 
 
-def _with_rejecter(died: FailureDraft, rejecters: _Rejecters) -> FailureDraft:
-    """The death with who was handed the message last; if that can only be one, nobody else."""
-    may_be = rejecters.get((died.event, died.queue or ""), ())
-    if died.reason not in HANDED_OVER_BEFORE or not may_be:
-        return died
-    certain = [each for each in may_be if each.kind == EdgeKind.rejected]
-    if not certain and not may_be[0].doubtful:  # of equal messages the others may be known not to
-        done = [e for e in may_be if e.settlement in (None, _DONE[died.reason])]
-        certain = [each for each in done if len(done) == 1 and each.settlement is not None]
+def _with_rejecter(draft: FailureDraft, rejecters: _Rejecters) -> FailureDraft:
+    """Add the participant that was handed the message last, if only one can have been."""
+    candidates = rejecters.get((draft.event, draft.queue or ""), ())
+    if draft.reason not in HANDED_OVER_BEFORE or not candidates:
+        return draft
+    certain = [row for row in candidates if row.kind == EdgeKind.rejected]
+    if (
+        not certain and not candidates[0].doubtful
+    ):  # of equal messages the others may be known not to
+        fitting = [r for r in candidates if r.settlement in (None, _SETTLEMENTS[draft.reason])]
+        certain = fitting if len(fitting) == 1 and fitting[0].settlement is not None else []
     if certain:
-        return died._replace(by=certain[-1].participant, handed_over=certain[-1].cause_id)
-    if len({each.participant for each in may_be}) > 1:
-        return died
-    return died._replace(by=may_be[0].participant)
+        return draft._replace(by=certain[-1].participant, handed_over=certain[-1].cause_id)
+    if len({row.participant for row in candidates}) > 1:
+        return draft
+    return draft._replace(by=candidates[0].participant)

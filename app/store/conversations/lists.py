@@ -1,8 +1,7 @@
-"""Conversations: what began with a message, found by index look-ups from the nearest event on.
+"""Conversations: all that began with a message, by index look-ups from the nearest event on.
 
 From an event the walk goes back to the smallest cause each time, and from the root to all that it
-led to; the cost grows with the answer. In a list, the conversations of many roots are found by one
-walk together.
+led to; the cost grows with the answer. A list finds the conversations of many roots by one walk.
 """
 
 from __future__ import annotations
@@ -43,11 +42,15 @@ from app.stored.reading import EventFilter
 from model.event import NOTHING_LARGE
 from model.words import EdgeKind, EventType, Via
 
-# How many conversations of a list are found together.
-TOGETHER = 50
-# Of the events that fit what a message says, the newest are looked at.
+_edges = tables.edges.c
+_events = tables.events.c
+_traces = tables.traces.c
+
+# Conversations of a list that are found together.
+BATCH = 50
+# Events that match a filter on messages and are read, the newest.
 MOST_FITTING = 1_000
-# A list that is not full by then ends with what it has (s).
+# A list that is not full after this time (s) ends with what it has.
 PATIENCE = 4.0
 
 # The next roots before an event, or the first (None).
@@ -55,7 +58,7 @@ _RootsBefore: TypeAlias = Callable[[AsyncConnection, int | None], Awaitable[Sequ
 
 
 class Conversations(Subject):
-    """The conversations of all traces."""
+    """Conversations of all traces."""
 
     @searches
     async def of_event(
@@ -68,87 +71,89 @@ class Conversations(Subject):
         after: int | None = None,
         overlay: Overlay = NO_OVERLAY,
     ) -> FoundConversation:
-        """The conversation of an event: of the walk through it, up to ``limit`` events.
+        """The conversation of an event, up to ``limit`` events after the event ``after``.
 
-        Only messages that were published after the event ``after``; an ``overlay`` has likely
-        links and keys, too. Raises `NotFoundError`, and `BadRequestError` if it takes too long.
+        An ``overlay`` adds likely links and keys. Raises `NotFoundError`, and `BadRequestError` if
+        it takes too long.
         """
         start = await by_id(connection, event_id, NOTHING_LARGE)
-        trace = await Conversing.of(connection, self.database.dialect, start.trace_id, overlay)
-        began = await trace.roots_of(event_id, start.cause, via)
-        page, following = await trace.reached(began, via, limit, after)
-        conversation, others = await trace.told(page, via, truncated=following is not None)
+        trace = await Conversing.of_trace(
+            connection, self.database.dialect, start.trace_id, overlay
+        )
+        roots = await trace.roots_of(event_id, start.cause, via)
+        page, next_id = await trace.walk(roots, via, limit, after)
+        conversation, other_roots = await trace.describe(page, via, truncated=next_id is not None)
         return FoundConversation(
             event=event_id,
-            root=began[0],
+            root=roots[0],
             trace_id=start.trace_id,
             vhost=start.vhost,
             via=via.value,
             conversation=conversation,
-            other_roots=others,
-            last=max([began[0], *page.ids]),
-            next=following,
+            other_roots=other_roots,
+            last=max([roots[0], *page.ids]),
+            next=next_id,
         )
 
     async def list(
         self,
-        asked: EventFilter,
-        wanted: ConversationFilter,
+        criteria: EventFilter,
+        choice: ConversationFilter,
         via: Via,
         *,
         before_id: int | None = None,
         limit: int = 50,
     ) -> ConversationPage:
-        """Conversations with roots before the event ``before_id``, the newest roots first.
+        """Conversations, newest roots first, of roots before the event ``before_id``.
 
-        Where ``asked`` names virtual hosts and times alone, these are of the roots; otherwise the
-        conversations of the events that it asks for. Raises `BadRequestError` as
+        ``criteria`` of virtual hosts and times alone are the roots'; otherwise these are the
+        conversations of matching events. Raises `BadRequestError` as
         `app.store.reading.queries.Events.find`.
         """
-        dialect, size = self.database.dialect, min(TOGETHER, max(limit, 1))
+        dialect, size = self.database.dialect, min(BATCH, max(limit, 1))
 
-        async def newest(connection: AsyncConnection, at: int | None) -> Sequence[int]:
+        async def newest_roots(connection: AsyncConnection, cursor: int | None) -> Sequence[int]:
             return await ids_of(
-                connection, dialect, asked, before=at, limit=size + 1, only=_begins(via)
+                connection, dialect, criteria, before=cursor, limit=size + 1, extra=_begins(via)
             )
 
-        if asked.is_of_times_alone:
-            return await self._page(newest, via, before_id, size, wanted, limit)
+        if criteria.is_of_times_alone:
+            return await self._page(newest_roots, via, before_id, size, choice, limit)
 
-        async def fitting(connection: AsyncConnection) -> tuple[list[int], bool]:
-            ids = await ids_of(connection, dialect, asked, limit=MOST_FITTING)
+        async def matching_roots(connection: AsyncConnection) -> tuple[list[int], bool]:
+            ids = await ids_of(connection, dialect, criteria, limit=MOST_FITTING)
             roots = await _roots_of(connection, dialect, ids, via)
             return roots, len(ids) == MOST_FITTING
 
-        roots, is_cut = await self.database.search(Lane.search, fitting)
+        roots, is_cut = await self.database.search(Lane.search, matching_roots)
 
-        async def left(_: AsyncConnection, at: int | None) -> Sequence[int]:
-            return [root for root in roots if at is None or root < at]
+        async def rest(_: AsyncConnection, cursor: int | None) -> Sequence[int]:
+            return [root for root in roots if cursor is None or root < cursor]
 
-        page = await self._page(left, via, before_id, TOGETHER, wanted, limit)
+        page = await self._page(rest, via, before_id, BATCH, choice, limit)
         return msgspec.structs.replace(page, truncated=page.truncated or is_cut)
 
     async def _page(
         self,
         roots_before: _RootsBefore,
         via: Via,
-        at: int | None,
+        cursor: int | None,
         size: int,
-        wanted: ConversationFilter,
+        choice: ConversationFilter,
         limit: int,
     ) -> ConversationPage:
-        """Up to ``limit`` that are wanted, with the conversations of ``size`` roots at a time.
+        """Up to ``limit`` conversations of the ``choice``, read for ``size`` roots at a time.
 
-        What takes too long ends it, if something was found before.
+        A search that takes too long ends the page, if there were others before.
         """
 
         async def work(connection: AsyncConnection) -> tuple[list[int], list[ListedConversation]]:
-            roots = [*await roots_before(connection, at)]
-            some = roots[:size]
-            return roots, await _evaluated(connection, self.database.dialect, some, via)
+            roots = [*await roots_before(connection, cursor)]
+            batch = roots[:size]
+            return roots, await _evaluate(connection, self.database.dialect, batch, via)
 
         items: list[ListedConversation] = []
-        looked_at, since, ends = 0, None, time.monotonic() + PATIENCE
+        looked_at, oldest_at, ends = 0, None, time.monotonic() + PATIENCE
         while True:
             try:
                 roots, evaluated = await self.database.search(Lane.search, work)
@@ -156,46 +161,45 @@ class Conversations(Subject):
                 if not looked_at:
                     raise
                 break
-            by_root = {each.root: each for each in evaluated}
+            by_root = {conversation.root: conversation for conversation in evaluated}
             for root in roots[:size]:
-                looked_at, at = looked_at + 1, root
-                each = by_root.get(root)
-                if each is not None:
-                    since = each.began_at
-                    items += [each] * wanted.lets_through(each.conversation)
+                looked_at, cursor = looked_at + 1, root
+                conversation = by_root.get(root)
+                if conversation is not None:
+                    oldest_at = conversation.began_at
+                    items += [conversation] * choice.lets_through(conversation.conversation)
                 if len(items) == limit:
                     break
-            if not roots or at == roots[-1]:
-                at = None
+            if not roots or cursor == roots[-1]:
+                cursor = None
                 break
             if len(items) == limit or time.monotonic() > ends:
                 break
-        return ConversationPage(items, at is not None, at, looked_at, since)
+        return ConversationPage(items, cursor is not None, cursor, looked_at, oldest_at)
 
 
 def _begins(via: Via) -> list[ColumnElement[bool]]:
-    events, edges = tables.events.c, tables.edges.c
     causes = tables.events.alias("causes").c
-    named = exists().where(
-        edges.effect_id == events.id,
-        edges.kind != int(EdgeKind.candidate),
-        causes.id == edges.cause_id,
+    has_cause = exists().where(
+        _edges.effect_id == _events.id,
+        _edges.kind != int(EdgeKind.candidate),
+        causes.id == _edges.cause_id,
     )
-    conditions = [events.type == int(EventType.published), ~events.quiet, ~named]
+    conditions = [_events.type == int(EventType.published), ~_events.quiet, ~has_cause]
     if via is Via.conversation:
-        mine, earlier = tables.keys.alias("mine").c, searched_keys.alias("earlier").c
-        others = tables.events.alias("others").c
+        own_keys, earlier_keys = tables.keys.alias("mine").c, searched_keys.alias("earlier").c
+        earlier_events = tables.events.alias("others").c
         shares = exists().where(
-            mine.trace_id == events.trace_id,
-            mine.event_id == events.id,
-            is_conversation(mine.roles),
-            earlier.trace_id == mine.trace_id,
-            earlier.key == mine.key,
-            earlier.event_id < mine.event_id,
-            earlier.run >= run_in_sql(mine.event_id),
-            is_searched_conversation(earlier.roles),
-            others.id == earlier.event_id,
-            ~others.quiet,
+            own_keys.trace_id == _events.trace_id,
+            own_keys.event_id == _events.id,
+            is_conversation(own_keys.roles),
+            earlier_keys.trace_id == own_keys.trace_id,
+            earlier_keys.key == own_keys.key,
+            earlier_keys.event_id < own_keys.event_id,
+            earlier_keys.run >= run_in_sql(own_keys.event_id),
+            is_searched_conversation(earlier_keys.roles),
+            earlier_events.id == earlier_keys.event_id,
+            ~earlier_events.quiet,
         )
         conditions.append(~shares)
     return conditions
@@ -204,39 +208,42 @@ def _begins(via: Via) -> list[ColumnElement[bool]]:
 async def _roots_of(
     connection: AsyncConnection, dialect: Dialect, ids: Sequence[int], via: Via
 ) -> list[int]:
-    found: set[int] = set()
-    for (trace_id, _), some in (await _by_trace(connection, ids)).items():
-        roots = await Roots.of(connection, dialect, trace_id)
-        ends = set((await roots.ends_of(some)).values())
+    result: set[int] = set()
+    for (trace_id, _), event_ids in (await _by_trace(connection, ids)).items():
+        trace_roots = await Roots.of_trace(connection, dialect, trace_id)
+        ends = set((await trace_roots.ends_of(event_ids)).values())
         if via is Via.conversation:
-            ends = {(await roots.roots_of(each, None, via))[0] for each in sorted(ends)}
-        found |= ends
-    return sorted(found, reverse=True)
+            ends = {(await trace_roots.roots_of(end, None, via))[0] for end in sorted(ends)}
+        result |= ends
+    return sorted(result, reverse=True)
 
 
-async def _evaluated(
+async def _evaluate(
     connection: AsyncConnection, dialect: Dialect, roots: Sequence[int], via: Via
 ) -> list[ListedConversation]:
-    """The conversations of roots, in any order; without what began elsewhere after all."""
-    found = []
-    for (trace_id, vhost), some in (await _by_trace(connection, roots)).items():
-        trace = await Conversing.of(connection, dialect, trace_id)
+    """The conversations of roots, in any order, without those that began elsewhere."""
+    conversations = []
+    for (trace_id, vhost), root_ids in (await _by_trace(connection, roots)).items():
+        trace = await Conversing.of_trace(connection, dialect, trace_id)
         if via is Via.links:
-            evaluated = await trace.told_together(some)
+            evaluated = await trace.describe_many(root_ids)
         else:
-            evaluated = [each for root in some if (each := await trace.told_alone(root, via))]
-        found += [ListedConversation.of(vhost, each) for each in evaluated]
-    return found
+            evaluated = [
+                conversation
+                for root in root_ids
+                if (conversation := await trace.describe_alone(root, via))
+            ]
+        conversations += [ListedConversation.of(vhost, conversation) for conversation in evaluated]
+    return conversations
 
 
 async def _by_trace(
     connection: AsyncConnection, ids: Sequence[int]
 ) -> dict[tuple[int, str], list[int]]:
-    """Events in order, by their trace and its virtual host."""
-    found: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
-    events, traces = tables.events.c, tables.traces.c
-    query = select(traces.id, traces.vhost, events.id).order_by(events.id)
-    query = query.join_from(tables.events, tables.traces, traces.id == events.trace_id)
-    for trace_id, vhost, event_id in await rows_with(connection, query, events.id, ids):
-        found[trace_id, vhost].append(event_id)
-    return found
+    """Events in order, by trace and virtual host."""
+    ids_by_trace: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
+    query = select(_traces.id, _traces.vhost, _events.id).order_by(_events.id)
+    query = query.join_from(tables.events, tables.traces, _traces.id == _events.trace_id)
+    for trace_id, vhost, event_id in await rows_with(connection, query, _events.id, ids):
+        ids_by_trace[trace_id, vhost].append(event_id)
+    return ids_by_trace

@@ -1,7 +1,7 @@
-"""Publishes of participants that may go on a message they were handed, and do not name it.
+"""Publishes that may be reactions to a delivery, and do not name it.
 
-Each one's newest events are looked through backwards, up to the first that names no cause: of those
-who name nothing that is the first or so, and whoever names everything is known by its numbers.
+Each participant's newest events are read backwards, up to the first publish without a cause. A
+participant that names nothing has one at once; one that names everything is known by its numbers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from model.happened import ConversationEvent
 from model.words import EdgeKind, EventType, Via
 from statements import REACTIONS
 
-# Of each participant, the newest events that are looked through. If there are more and none of
-# these is a publish that names nothing, one before them may be.
+# Events of each participant that are read, the newest. If none of these is a publish without a
+# cause, an older one may be.
 MOST_NEWEST = 1_000
 
-_ITS = " FROM events AS e WHERE e.trace_id = :trace AND e.participant = who.number"
+_OWN_EVENTS = " FROM events AS e WHERE e.trace_id = :trace AND e.participant = who.number"
 _PUBLISHES = (
-    f"{_ITS} AND e.height >= who.height AND e.id >= :first"
+    f"{_OWN_EVENTS} AND e.height >= who.height AND e.id >= :first"
     f" AND e.type = {int(EventType.published)} AND NOT e.quiet"
 )
 _NAMES_NONE = (
@@ -39,9 +39,9 @@ _HAS_NO_KEY = (
 
 @functools.cache
 def _records(newest: int, publishes: int) -> str:
-    """The statement of what participants published: each looks no further back than it must."""
-    # Who published for what it was handed, and the height of the oldest event that is looked at.
-    who = (
+    """The statement of participants' publishes, each read no further back than it must be."""
+    # Participants with reactions, and the height of the oldest event that is read.
+    statement = (
         f"WITH who AS MATERIALIZED (SELECT number, {REACTIONS}"  # noqa: S608  our own words
         " AS reactions, explained, spanned,"
         " CASE WHEN reactions + explained + spanned > 0 THEN coalesce((SELECT height FROM events"
@@ -50,41 +50,41 @@ def _records(newest: int, publishes: int) -> str:
         " FROM participants WHERE trace_id = :trace AND number IN :numbers)"
     )
     return (
-        f"{who} SELECT number, reactions, explained, spanned,"  # noqa: S608  our own words
+        f"{statement} SELECT number, reactions, explained, spanned,"  # noqa: S608  our own words
         f" (SELECT {{listed}} FROM (SELECT e.id{_PUBLISHES}"
         f" ORDER BY e.height DESC LIMIT {publishes + 1}) AS newest),"
         " CASE WHEN reactions > explained + spanned THEN"
         f" (SELECT e.id{_PUBLISHES}{_NAMES_NONE}{{none}} ORDER BY e.height DESC LIMIT 1) END,"
-        f" (SELECT e.id{_ITS} AND e.height = who.height) FROM who"
+        f" (SELECT e.id{_OWN_EVENTS} AND e.height = who.height) FROM who"
     )
 
 
 async def publishers_of(
     trace: Roots, events: Collection[ConversationEvent], via: Via
 ) -> dict[int, PublisherRecord]:
-    """The publishes of those who took part in events, since the first of these.
+    """The publishes of the participants of events, since the first of these.
 
-    Along conversations a publish says where it belongs by its keys as well.
+    Along conversations keys, too, say where a publish belongs.
     """
-    none = _HAS_NO_KEY if via is Via.conversation else ""
+    without_key = _HAS_NO_KEY if via is Via.conversation else ""
     statement = _records(MOST_NEWEST, MOST_PUBLISHES)
-    query = text(statement.format(listed=trace.dialect.listed, none=none)).bindparams(
+    query = text(statement.format(listed=trace.dialect.listed, none=without_key)).bindparams(
         bindparam("numbers", expanding=True), candidate=int(EdgeKind.candidate)
     )
-    asked = {"trace": trace.trace_id, "first": min((each.id for each in events), default=0)}
-    found = {}
-    for some in chunks(sorted({each.participant for each in events})):
-        rows = await trace.connection.execute(query, asked | {"numbers": some})
-        for number, reactions, explained, spanned, listed, unnamed, before in rows:
+    binds = {"trace": trace.trace_id, "first": min((event.id for event in events), default=0)}
+    records = {}
+    for chunk in chunks(sorted({event.participant for event in events})):
+        rows = await trace.connection.execute(query, binds | {"numbers": chunk})
+        for number, reactions, explained, spanned, listed, unnamed, oldest in rows:
             ids = sorted(map(int, listed.split(",")), reverse=True) if listed else []
-            before = before if before and before >= asked["first"] else 0
-            unnamed = (unnamed or before) if reactions > explained + spanned else 0
-            found[number] = PublisherRecord(
+            oldest = oldest if oldest and oldest >= binds["first"] else 0
+            unnamed = (unnamed or oldest) if reactions > explained + spanned else 0
+            records[number] = PublisherRecord(
                 unnamed,
                 reactions,
                 explained,
                 spanned,
                 newest=tuple(ids[:MOST_PUBLISHES]),
-                since=ids[MOST_PUBLISHES] if len(ids) > MOST_PUBLISHES else before,
+                since=ids[MOST_PUBLISHES] if len(ids) > MOST_PUBLISHES else oldest,
             )
-    return found
+    return records

@@ -1,4 +1,4 @@
-"""Beginnings of conversations: ways back from events, and what shares a key with them."""
+"""Beginnings of conversations: ways back from events, and events that share a key with them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ from app.store.database.searched import is_conversation, is_searched_conversatio
 from app.stored.likely import NO_OVERLAY, Overlay
 from model.words import EdgeKind, EventType, Via
 
-# A way back to a root has at most this many steps.
+_events = tables.events.c
+_index = searched_keys.c
+_keys = tables.keys.c
+
+# Steps of a way back to a root.
 MOST_STEPS = 10_000
-# Events that share a key with a conversation are looked for up to this many, and so many keys.
+# Events that share a key with a conversation, and its keys, at most.
 MOST_SHARING, MOST_SHARED = 2_000, 100
 
 _WAY_BACK = text(
@@ -42,7 +46,7 @@ _WAY_BACK = text(
 class Roots:
     """Ways back within a trace, whose events are stored from ``first`` on.
 
-    An ``overlay`` has likely links and keys, too.
+    An ``overlay`` adds likely links and keys.
     """
 
     connection: AsyncConnection
@@ -52,87 +56,90 @@ class Roots:
     overlay: Overlay = NO_OVERLAY
 
     @classmethod
-    async def of(
+    async def of_trace(
         cls,
         connection: AsyncConnection,
         dialect: Dialect,
         trace_id: int,
         overlay: Overlay = NO_OVERLAY,
     ) -> Self:
-        """Those of a trace. What is smaller than its oldest event is no cause."""
+        """The ways back of a trace, from its oldest event on."""
         first = await oldest(connection, trace_id)
         return cls(connection, dialect, trace_id, first, overlay)
 
     async def roots_of(self, event_id: int, message: int | None, via: Via) -> list[int]:
-        """All events of a conversation that nothing led to, first that with which it began.
+        """The roots of an event's conversation, the first with which it began.
 
-        It is an event's, and ``message`` is its publish, if it has one.
+        ``message`` is the event's publish, if it has one.
         """
         start = event_id if message is None or message < self.first else message
         if via is Via.any:
             return [start]
         if self.overlay:
             return await self._roots_by_keys(_way(await self._ways_back([start]), start))
-        asked = {"id": start, "first": self.first}
-        way = [*(await self.connection.execute(_WAY_BACK, asked)).scalars()]
+        binds = {"id": start, "first": self.first}
+        way = [*(await self.connection.execute(_WAY_BACK, binds)).scalars()]
         if via is Via.links:
             return way[-1:]
         return await self._roots_by_keys(way)
 
     async def _roots_by_keys(self, way: Sequence[int]) -> list[int]:
-        """Find where everything began that shares a key with a way from an event to its root."""
-        roots, known, shared = {way[-1]}, set(way), set[bytes]()
-        looked_at: Collection[int] = way
-        while looked_at:
-            its_keys = (
-                key for of_one in (await self.keys_of(looked_at)).values() for key in of_one
-            )
-            new = sorted(set(its_keys) - shared)[: MOST_SHARED - len(shared)]
-            shared.update(new)
-            sharing = [each for each in await self._sharing(new) if each not in known]
+        """The roots of all events that share a key with a way from an event to its root."""
+        roots, seen_ids, all_keys = {way[-1]}, set(way), set[bytes]()
+        level: Collection[int] = way
+        while level:
+            keys = set[bytes]().union(*(await self.keys_of(level)).values())
+            new = sorted(keys - all_keys)[: MOST_SHARED - len(all_keys)]
+            all_keys.update(new)
+            sharing = [
+                event_id for event_id in await self._sharers(new) if event_id not in seen_ids
+            ]
             ways = await self._ways_back(sharing)
-            roots |= {each for each, cause in ways.items() if cause is None and each not in known}
-            looked_at = [each for each in ways if each not in known]
-            known.update(ways)
+            roots |= {
+                event_id
+                for event_id, cause in ways.items()
+                if cause is None and event_id not in seen_ids
+            }
+            level = [event_id for event_id in ways if event_id not in seen_ids]
+            seen_ids.update(ways)
         return sorted(roots)
 
     async def keys_of(self, ids: Collection[int]) -> dict[int, set[bytes]]:
-        keys, found = tables.keys.c, defaultdict[int, set[bytes]](set)
-        query = select(keys.event_id, keys.key).where(
-            keys.trace_id == self.trace_id, is_conversation(keys.roles)
+        keys_by_event = defaultdict[int, set[bytes]](set)
+        query = select(_keys.event_id, _keys.key).where(
+            _keys.trace_id == self.trace_id, is_conversation(_keys.roles)
         )
-        for event_id, key in await rows_with(self.connection, query, keys.event_id, ids):
-            found[event_id].add(key)
+        for event_id, key in await rows_with(self.connection, query, _keys.event_id, ids):
+            keys_by_event[event_id].add(key)
         for event_id in self.overlay.keys.keys() & set(ids):
-            found[event_id] |= self.overlay.keys[event_id]
-        return found
+            keys_by_event[event_id] |= self.overlay.keys[event_id]
+        return keys_by_event
 
-    async def _sharing(self, shared: Sequence[bytes]) -> list[int]:
+    async def _sharers(self, key_values: Sequence[bytes]) -> list[int]:
         """The publishes with some of these keys, and deliveries whose publish is not stored."""
-        if not shared:
+        if not key_values:
             return []
-        keys, events = searched_keys.c, tables.events.c
         query = (
-            select(keys.turn, keys.event_id)
+            select(_index.turn, _index.event_id)
             .distinct()
-            .join_from(searched_keys, tables.events, events.id == keys.event_id)
-            .where(keys.trace_id == self.trace_id, keys.key.in_(shared))
-            .where(is_searched_conversation(keys.roles), ~events.quiet)
+            .join_from(searched_keys, tables.events, _events.id == _index.event_id)
+            .where(_index.trace_id == self.trace_id, _index.key.in_(key_values))
+            .where(is_searched_conversation(_index.roles), ~_events.quiet)
             .where(
                 or_(
-                    events.type == int(EventType.published),
-                    events.cause_id.is_(None),
-                    events.cause_id < self.first,
+                    _events.type == int(EventType.published),
+                    _events.cause_id.is_(None),
+                    _events.cause_id < self.first,
                 )
             )
-            .order_by(keys.turn.desc(), keys.event_id)
+            .order_by(_index.turn.desc(), _index.event_id)
             .limit(MOST_SHARING)
         )
-        found = [row.event_id for row in await self.connection.execute(query)]
-        return found + self.overlay.sharing(shared, self.first)
+        ids = [row.event_id for row in await self.connection.execute(query)]
+        return ids + self.overlay.publishes_with(key_values, self.first)
 
     async def ends_of(self, ids: Collection[int]) -> dict[int, int]:
-        """Find the ends of the ways back from events, along the smallest cause each time."""
+        """The ends of the ways back from events, along the smallest cause each time."""
         causes = await self._ways_back(ids)
         ends: dict[int, int] = {}
         for event_id in sorted(causes):  # causes have smaller ids
@@ -145,22 +152,24 @@ class Roots:
         evident = links.Evident(
             self.connection, self.trace_id, self.first, 0, -1, overlay=self.overlay
         )
-        found: dict[int, int | None] = {}
+        smallest: dict[int, int | None] = {}
         level = set(ids)
         for _ in range(MOST_STEPS):
             if not level:
                 break
-            for some in chunks(sorted(level)):
-                for event_id, causes in (await evident.neighbours([*some])).items():
-                    found[event_id] = min(causes, default=None)
-            level = {cause for each in level if (cause := found[each]) is not None} - found.keys()
-        return found
+            for chunk in chunks(sorted(level)):
+                for event_id, causes in (await evident.neighbours([*chunk])).items():
+                    smallest[event_id] = min(causes, default=None)
+            level = {
+                cause for event_id in level if (cause := smallest[event_id]) is not None
+            } - smallest.keys()
+        return smallest
 
 
 def _way(causes: Mapping[int, int | None], start: int) -> list[int]:
     way: list[int] = []
-    at: int | None = start
-    while at is not None:
-        way.append(at)
-        at = causes.get(at)
+    event: int | None = start
+    while event is not None:
+        way.append(event)
+        event = causes.get(event)
     return way

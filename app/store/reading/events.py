@@ -1,4 +1,4 @@
-"""Stored events as they are read: typed values, with their channel, participant and trace."""
+"""Stored events as typed values, with their channel, participant and trace."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from app.store.database.chunks import chunks
 from app.stored.reading import EventList, shares
 from model.event import ALL_LARGE, FIELDS, Event, Field, Kind, Large
 
+_events = tables.events.c
+_traces = tables.traces.c
+
 # The greatest possible id; no database stores a greater one.
 MAX_ID = 2**63 - 1
 
 # Texts and bytes up to this length come with their row, the others of an event by themselves: a
 # page of ordinary messages is one query, and one of large payloads is not in memory at once.
 LIGHT = 1_024
-# What is left to be read is read at once up to this many bytes in all.
+# Long values are read at once up to this many bytes in all.
 AT_ONCE = 1 << 20
 
 
-_JOINED = (
-    tables.events.join(tables.traces, tables.traces.c.id == tables.events.c.trace_id)
+_JOIN = (
+    tables.events.join(tables.traces, _traces.id == _events.trace_id)
     .join(tables.participants, tables.PARTICIPANT_OF_EVENT)
     .join(tables.channels, tables.CHANNEL_OF_EVENT)
 )
@@ -40,15 +43,18 @@ _DECODERS: dict[Kind, Callable[[Any], Any]] = {
 
 
 def _decoder(field: Field) -> Callable[[Any], Any] | None:
-    """From a column's value to the field's; None if they are the same."""
     return field.type if field.kind == "word" else _DECODERS.get(field.kind)
 
 
 # Fields whose value is not the column's, by position.
-_DECODED = [(place, decode) for place, each in enumerate(FIELDS) if (decode := _decoder(each))]
+_DECODED = [
+    (position, decode) for position, field in enumerate(FIELDS) if (decode := _decoder(field))
+]
 # Lists that every event has: where one is None it was left out for its length.
 _NEVER_NULL = [
-    place for place, each in enumerate(FIELDS) if each.kind == "words" and not each.stored.null
+    position
+    for position, field in enumerate(FIELDS)
+    if field.kind == "words" and not field.stored.null
 ]
 
 
@@ -58,18 +64,15 @@ async def by_ids(
     """The events with these ids, in their order; those that do not exist are left out."""
     if not ids:
         return []
-    found = map(_event, await connection.execute(_query(large), {"ids": ids}))
-    rows = {event.id: event for event in found}
+    events = map(_event, await connection.execute(_query(large), {"ids": ids}))
+    rows = {event.id: event for event in events}
     return [rows[event_id] for event_id in ids if event_id in rows]
 
 
-async def found_by_ids(
+async def list_by_ids(
     connection: AsyncConnection, ids: Sequence[int], large: Large = ALL_LARGE
 ) -> EventList:
-    """The events with these ids, as `by_ids`; without large fields that are too much at once.
-
-    An event that comes without them has empty lists in the place of long ones.
-    """
+    """`by_ids`, without large fields that are too much at once: long lists are then empty."""
     if not ids:
         return EventList([])
     rows, heavy = {}, {}
@@ -81,21 +84,20 @@ async def found_by_ids(
     if heavy and sum(heavy.values()) <= AT_ONCE:
         rows |= {event.id: event for event in await by_ids(connection, [*heavy], large)}
         heavy = {}
-    # In the list's order too: that is in which they are wanted.
-    heavy = {event_id: heavy[event_id] for event_id in ids if event_id in heavy} if heavy else heavy
-    return EventList([rows[event_id] for event_id in ids if event_id in rows], heavy)
+    in_order = {event_id: heavy[event_id] for event_id in ids if event_id in heavy} if heavy else {}
+    return EventList([rows[event_id] for event_id in ids if event_id in rows], in_order)
 
 
-async def some_at_a_time(
+async def read_in_chunks(
     connection: AsyncConnection, ids: Sequence[int], large: Large
 ) -> AsyncIterator[Event]:
-    """The events with these ids, in any order; no more in memory at once than there may be."""
-    for some in chunks(ids):
-        found = await found_by_ids(connection, some, large)
-        for event in found.items:
-            if event.id not in found.heavy:
+    """The events with these ids, in any order; at most `AT_ONCE` bytes of long values at a time."""
+    for chunk in chunks(ids):
+        events = await list_by_ids(connection, chunk, large)
+        for event in events.items:
+            if event.id not in events.heavy:
                 yield event
-        for share in shares([*found.heavy], found.heavy, AT_ONCE):
+        for share in shares([*events.heavy], events.heavy, AT_ONCE):
             for event in await by_ids(connection, share, large):
                 yield event
 
@@ -108,7 +110,7 @@ def _query(large: Large) -> Select[*tuple[Any, ...]]:
 
 @functools.cache
 def _light_query(large: Large) -> Select[*tuple[Any, ...]]:
-    """As `_query`, but for long values, and behind the row how long these are together."""
+    """`_query` without long values, and behind the row how long these are together."""
     columns, weights = [], []
     for field in FIELDS:
         column = _column(field, large)
@@ -122,9 +124,7 @@ def _light_query(large: Large) -> Select[*tuple[Any, ...]]:
 
 def _of_ids(*columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     return (
-        select(*columns)
-        .select_from(_JOINED)
-        .where(tables.events.c.id.in_(bindparam("ids", expanding=True)))
+        select(*columns).select_from(_JOIN).where(_events.id.in_(bindparam("ids", expanding=True)))
     )
 
 
@@ -137,8 +137,8 @@ def _column(field: Field, large: Large) -> ColumnElement[Any]:
 
 async def by_id(connection: AsyncConnection, event_id: int, large: Large = ALL_LARGE) -> Event:
     """One event; raises `NotFoundError`."""
-    [found] = await all_by_ids(connection, [event_id], large)
-    return found
+    [event] = await all_by_ids(connection, [event_id], large)
+    return event
 
 
 async def all_by_ids(
@@ -146,20 +146,20 @@ async def all_by_ids(
 ) -> list[Event]:
     """The events with these ids, in their order; raises `NotFoundError` if one does not exist."""
     possible = [event_id for event_id in ids if 0 < event_id <= MAX_ID]
-    found = await by_ids(connection, possible, large)
-    if len(found) < len(ids):
-        known = {event.id for event in found}
-        missing = next(event_id for event_id in ids if event_id not in known)
-        raise NotFoundError(f"no event has the id {missing}")
-    return found
+    events = await by_ids(connection, possible, large)
+    if len(events) < len(ids):
+        existing = {event.id for event in events}
+        unknown_id = next(event_id for event_id in ids if event_id not in existing)
+        raise NotFoundError(f"no event has the id {unknown_id}")
+    return events
 
 
 def _event(row: Iterable[Any]) -> Event:
     values = [*row]
-    for place, decode in _DECODED:
-        if values[place] is not None:
-            values[place] = decode(values[place])
-    for place in _NEVER_NULL:
-        if values[place] is None:
-            values[place] = ()
+    for position, decode in _DECODED:
+        if values[position] is not None:
+            values[position] = decode(values[position])
+    for position in _NEVER_NULL:
+        if values[position] is None:
+            values[position] = ()
     return Event._make(values)

@@ -26,7 +26,7 @@ from app.store.capture.keys import IndexStart
 from app.store.database import regex, tables
 from app.store.database.engine import Dialect
 from app.store.database.searched import run_in_sql, searched_keys
-from app.store.reading.times import within
+from app.store.reading.times import clamp
 from app.stored.reading import CONVERSATION, HEADER, EventFilter
 from app.tracker.fingerprint import BYTES
 from app.tracker.links.rules import search_key
@@ -34,11 +34,11 @@ from model.bodies import MOST_BYTES, may_be_escaped
 
 _channels = tables.channels.c
 _events = tables.events.c
-_who = tables.participants.c
+_participants = tables.participants.c
 
 GREATEST_NUMBER = 2**31 - 1
 
-# The mark that a body may begin with, or which of its first bytes is 0 if it begins in ASCII.
+# The byte order mark of a body, or which of its first bytes is 0 if it begins in ASCII.
 _UTF_16 = ((codecs.BOM_UTF16_LE, 2, "utf-16-le"), (codecs.BOM_UTF16_BE, 1, "utf-16-be"))
 
 # The first byte of gzip, and of deflate with its usual window.
@@ -48,8 +48,7 @@ _MAY_BE_COMPRESSED = and_(
 )
 
 # Made once: to make it takes as long as the rest of a look-up's conditions.
-_held = searched_keys.alias("held_keys")
-
+_index = searched_keys.alias("held_keys").c
 
 # Conditions on an event, by the field of the filter.
 _OF_EVENT: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
@@ -58,51 +57,53 @@ _OF_EVENT: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
     # As a constant, for the index of what is in hand.
     "settlement": lambda value: _events.settlement == literal_column(str(int(value))),
     "redelivered": _events.redelivered.is_,
-    "participant": lambda value: _events.participant == within(value, GREATEST_NUMBER),
-    "since": lambda value: _events.recorded_at >= within(value),
-    "until": lambda value: _events.recorded_at < within(value),
+    "participant": lambda value: _events.participant == clamp(value, GREATEST_NUMBER),
+    "since": lambda value: _events.recorded_at >= clamp(value),
+    "until": lambda value: _events.recorded_at < clamp(value),
 }
-# Names that are asked for, or regular expressions: of the event, its channel, its participant.
+# Names or regular expressions: of the event, its channel, its participant.
 _NAMES = {"exchange": _events.exchange, "queue": _events.queue}
 _OF_CHANNEL = {"connection": _channels.connection, "user": _channels.user}
-_OF_PARTICIPANT = {"participant_name": _who.name}
+_OF_PARTICIPANT = {"participant_name": _participants.name}
 
 
-def conditions(asked: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]]:
+def conditions(criteria: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]]:
     """The conditions on `events`, except virtual hosts and the bounds that follow from times.
 
     Raises `BadRequestError` for an invalid regular expression.
     """
-    values = {name: getattr(asked, name) for name in _OF_EVENT}
-    met = [_OF_EVENT[name](value) for name, value in values.items() if value is not None]
-    met += _named(asked, _NAMES)
-    of_channel = _named(asked, _OF_CHANNEL)
-    if asked.channel is not None:
-        of_channel.append(_channels.channel == within(asked.channel, GREATEST_NUMBER))
+    values = {name: getattr(criteria, name) for name in _OF_EVENT}
+    clauses = [_OF_EVENT[name](value) for name, value in values.items() if value is not None]
+    clauses += _name_conditions(criteria, _NAMES)
+    of_channel = _name_conditions(criteria, _OF_CHANNEL)
+    if criteria.channel is not None:
+        of_channel.append(_channels.channel == clamp(criteria.channel, GREATEST_NUMBER))
     if of_channel:
-        met.append(exists().where(tables.CHANNEL_OF_EVENT, *of_channel))
-    if of_participant := _named(asked, _OF_PARTICIPANT):
-        met.append(exists().where(tables.PARTICIPANT_OF_EVENT, *of_participant))
-    if asked.routing_key is not None:
+        clauses.append(exists().where(tables.CHANNEL_OF_EVENT, *of_channel))
+    if of_participant := _name_conditions(criteria, _OF_PARTICIPANT):
+        clauses.append(exists().where(tables.PARTICIPANT_OF_EVENT, *of_participant))
+    if criteria.routing_key is not None:
         keys = dialect.elements(_events.routing_keys)
-        met.append(_any(keys, _is(keys.c.value, asked.routing_key, asked.use_regex)))
-    if asked.q:
-        escapes = may_be_escaped(asked.q)
-        read = dialect.searchable(_events.payload, encoding_of(dialect), escapes)
-        found = true() if read is None else _spelt(read, asked.q, dialect)
-        odd = [dialect.contains(_events.payload, b"\\")] if escapes else []
-        met.append(
-            or_(in_plain(asked, asked.q, dialect), and_(or_(_MAY_BE_COMPRESSED, *odd), found))
+        clauses.append(
+            _has_element(keys, _matches(keys.c.value, criteria.routing_key, criteria.use_regex))
         )
-    return met
+    if criteria.q:
+        escapes = may_be_escaped(criteria.q)
+        read = dialect.searchable(_events.payload, content_encoding(dialect), escapes)
+        match = true() if read is None else _spelt(read, criteria.q, dialect)
+        odd = [dialect.contains(_events.payload, b"\\")] if escapes else []
+        clauses.append(
+            or_(in_plain(criteria, criteria.q, dialect), and_(or_(_MAY_BE_COMPRESSED, *odd), match))
+        )
+    return clauses
 
 
-def _named(
-    asked: EventFilter, columns: Mapping[str, ColumnElement[str]]
+def _name_conditions(
+    criteria: EventFilter, columns: Mapping[str, ColumnElement[str]]
 ) -> list[ColumnElement[bool]]:
-    names = {name: getattr(asked, name) for name in columns}
+    names = {name: getattr(criteria, name) for name in columns}
     return [
-        _is(columns[name], value, asked.use_regex)
+        _matches(columns[name], value, criteria.use_regex)
         for name, value in names.items()
         if value is not None
     ]
@@ -111,33 +112,30 @@ def _named(
 class Lookup(msgspec.Struct, frozen=True):
     """A value that the index has the events of.
 
-    ``first`` is the first event that can be in it; of those before, the ones are meant that
-    ``otherwise`` holds for, if it is not None. ``by_publish``: a delivery may be in the index
-    through its publish alone (`app.store.capture.rows.key_rows`).
+    ``first`` is the first event that can be in it. Events before ``first`` match by ``fallback``
+    instead, if it is not None. ``by_publish``: a delivery may be in the index through its publish
+    alone (`app.store.capture.rows.key_rows`).
     """
 
     key: bytes
     first: int
-    otherwise: ColumnElement[bool] | None
+    fallback: ColumnElement[bool] | None
     by_publish: bool = False
 
 
 def lookups(
-    asked: EventFilter, dialect: Dialect, indexed: Mapping[str, IndexStart]
+    criteria: EventFilter, dialect: Dialect, indexed: Mapping[str, IndexStart]
 ) -> tuple[list[Lookup], list[ColumnElement[bool]]]:
-    """A filter's conditions on messages' own names: by the index, and by the events themselves.
-
-    ``indexed`` says of fields from which event on they are in the index, and whose events.
-    """
+    """A filter's conditions on messages' own names: by the index, and by the events themselves."""
     by_index, by_event = [], []
-    for field, value in asked.named:
+    for field, value in criteria.message_names:
         key = search_key(field, value)
         if field == CONVERSATION:  # rules say where a message has it: only the index knows
             by_index.append(Lookup(key, 0, None))
         elif field in indexed:
             first, by_publish = indexed[field]
-            otherwise = _property(field, value, dialect) if first else None
-            by_index.append(Lookup(key, first, otherwise, by_publish))
+            fallback = _property(field, value, dialect) if first else None
+            by_index.append(Lookup(key, first, fallback, by_publish))
         else:
             by_event.append(_property(field, value, dialect))
     return by_index, by_event
@@ -148,28 +146,27 @@ def has_key(lookup: Lookup) -> ColumnElement[bool]:
     if lookup.by_publish:
         by_publish = and_(is_as_published(), has_row(lookup, _events.cause_id))
         indexed = or_(indexed, by_publish)
-    if lookup.otherwise is None:
+    if lookup.fallback is None:
         return indexed
-    before = _events.id < lookup.first
-    return or_(and_(~before, indexed), and_(before, lookup.otherwise))
+    is_older = _events.id < lookup.first
+    return or_(and_(~is_older, indexed), and_(is_older, lookup.fallback))
 
 
 def is_as_published() -> ColumnElement[bool]:
-    """Tell whether a delivery says what its publish has said.
+    """The condition that a delivery has the properties of its publish.
 
-    What comes out of a stream may not, is read by itself, and has a mark of two halves.
+    A delivery from a stream may not: it is read by itself, and has a fingerprint of two halves.
     """
     return func.length(_events.fingerprint) == BYTES
 
 
 def has_row(lookup: Lookup, event_id: ColumnElement[int]) -> ColumnElement[bool]:
-    """Tell whether the index has a value under this id, of an event's trace."""
-    its = _held.c
+    """The condition that the index has a value under this id, of an event's trace."""
     return exists().where(
-        its.trace_id == _events.trace_id,
-        its.run == run_in_sql(event_id),
-        its.event_id == event_id,
-        its.key == lookup.key,
+        _index.trace_id == _events.trace_id,
+        _index.run == run_in_sql(event_id),
+        _index.event_id == event_id,
+        _index.key == lookup.key,
     )
 
 
@@ -179,15 +176,15 @@ def _property(field: str, value: str, dialect: Dialect) -> ColumnElement[bool]:
     return dialect.property_text(_events.properties, *path) == value
 
 
-def in_plain(asked: EventFilter, part: str, dialect: Dialect) -> ColumnElement[bool]:
-    """Match events with a text in their names, in a body as it is or, if asked for, properties."""
+def in_plain(criteria: EventFilter, part: str, dialect: Dialect) -> ColumnElement[bool]:
+    """The condition that a text is in an event's names, plain body or, if asked, properties."""
     keys = dialect.elements(_events.routing_keys)
     return or_(
         dialect.contains(_events.exchange, part),
         dialect.contains(_events.queue, part),
-        _any(keys, dialect.contains(keys.c.value, part)),
+        _has_element(keys, dialect.contains(keys.c.value, part)),
         *_in_body(part, dialect),
-        *([dialect.contains(_events.properties, _in_json(part))] if asked.in_properties else ()),
+        *([dialect.contains(_events.properties, _in_json(part))] if criteria.in_properties else ()),
     )
 
 
@@ -196,36 +193,36 @@ def _in_json(part: str) -> str:
     return msgspec.json.encode(part).decode()[1:-1]
 
 
-def encoding_of(dialect: Dialect) -> ColumnElement[str | None]:
+def content_encoding(dialect: Dialect) -> ColumnElement[str | None]:
     return dialect.property_text(_events.properties, "content_encoding")
 
 
 def spellings(part: str) -> list[bytes]:
     """A text in UTF-8 and, if it can be, in Latin-1."""
-    found = {part.encode(errors="surrogatepass")}
+    encoded = {part.encode(errors="surrogatepass")}
     with contextlib.suppress(UnicodeEncodeError):
-        found.add(part.encode("latin-1"))
-    return sorted(found)
+        encoded.add(part.encode("latin-1"))
+    return sorted(encoded)
 
 
 def _spelt(body: ColumnElement[bytes | None], part: str, dialect: Dialect) -> ColumnElement[bool]:
-    return or_(*(dialect.contains(body, each) for each in spellings(part)))
+    return or_(*(dialect.contains(body, spelling) for spelling in spellings(part)))
 
 
 def _in_body(part: str, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
     """In UTF-8, Latin-1 or, where the body's first two bytes say so, UTF-16."""
     payload = _events.payload
     yield _spelt(payload, part, dialect)
-    for mark, nul_at, charset in _UTF_16:
-        spelt = part.encode(charset, "surrogatepass")
-        nul = func.substr(payload, nul_at, 1, type_=LargeBinary) == literal(b"\0", LargeBinary)
-        marked = func.substr(payload, 1, 2, type_=LargeBinary) == literal(mark, LargeBinary)
-        yield and_(or_(marked, nul), dialect.contains(payload, spelt))
+    for bom, nul_index, charset in _UTF_16:
+        encoded = part.encode(charset, "surrogatepass")
+        nul = func.substr(payload, nul_index, 1, type_=LargeBinary) == literal(b"\0", LargeBinary)
+        has_bom = func.substr(payload, 1, 2, type_=LargeBinary) == literal(bom, LargeBinary)
+        yield and_(or_(has_bom, nul), dialect.contains(payload, encoded))
 
 
-def _is(column: ColumnElement[str], name: str, use_regex: bool) -> ColumnElement[bool]:
+def _matches(column: ColumnElement[str], name: str, use_regex: bool) -> ColumnElement[bool]:
     return column.regexp_match(regex.check(name)) if use_regex else column == name
 
 
-def _any(table: TableValuedAlias, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+def _has_element(table: TableValuedAlias, condition: ColumnElement[bool]) -> ColumnElement[bool]:
     return select(1).select_from(table).where(condition).correlate(tables.events).exists()

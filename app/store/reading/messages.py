@@ -47,18 +47,18 @@ class MessageFacts(NamedTuple):
         return type_of(self.properties, exchange, routing_keys, self.payload)
 
 
-_its = tables.events.c
+_events = tables.events.c
 _PLAIN = ("id", "trace_id", "participant", "recorded_at", "cause_id", "queue", "exchange")
 WITHOUT_BODY = select(
-    *(_its[name] for name in (*_PLAIN, "routing_keys", "routed_queues")),
-    case((func.length(_its.properties) <= MOST_PROPERTIES, _its.properties)),
+    *(_events[name] for name in (*_PLAIN, "routing_keys", "routed_queues")),
+    case((func.length(_events.properties) <= MOST_PROPERTIES, _events.properties)),
 )
-_WITH_BODY = WITHOUT_BODY.add_columns(func.substr(_its.payload, 1, MOST_BODY))
+_WITH_BODY = WITHOUT_BODY.add_columns(func.substr(_events.payload, 1, MOST_BODY))
 
 
 async def read(connection: AsyncConnection, ids: Collection[int]) -> dict[int, MessageFacts]:
     """The messages of some events, by their ids; those that do not exist are left out."""
-    rows = await rows_with(connection, _WITH_BODY, _its.id, ids)
+    rows = await rows_with(connection, _WITH_BODY, _events.id, ids)
     return {row.id: facts(row[:-1], row[-1]) for row in rows}
 
 
@@ -66,5 +66,5 @@ def facts(row: Sequence[Any], payload: bytes | None = None) -> MessageFacts:
     """The message in a row of `WITHOUT_BODY`."""
     *plain, keys, queues, properties = row
     routed = () if queues is None else words_of(queues)
-    said = {} if properties is None else table_of(properties)
-    return MessageFacts._make([*plain, words_of(keys), routed, said, payload])
+    table = {} if properties is None else table_of(properties)
+    return MessageFacts._make([*plain, words_of(keys), routed, table, payload])

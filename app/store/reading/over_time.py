@@ -14,12 +14,16 @@ import msgspec
 from sqlalchemy import BigInteger, Select, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.database.tables import blocks, events, traces
-from app.store.reading.times import ids_between, within
+from app.store.database import tables
+from app.store.reading.times import clamp, ids_between
 from app.stored.reading import NO_EVENTS, Bucket, EventFilter, Histogram
 from model.blocks import BLOCK, block_of
 from model.times import Duration, Microseconds
 from model.words import EventType, Match
+
+_blocks = tables.blocks.c
+_events = tables.events.c
+_traces = tables.traces.c
 
 # Counting this many takes a quarter of a second on SQLite.
 MOST_COUNTED = 50 * BLOCK
@@ -27,140 +31,140 @@ MOST_COUNTED = 50 * BLOCK
 SHORTEST = 1_000  # µs; the least width of a bucket
 
 
-# The events that are asked for, from an id on or all (None), as queries without columns.
-Meant: TypeAlias = Callable[[int | None], Awaitable[Sequence[Select[Any]]]]
+# From an id (None: all) to queries, without columns, of the filter's events from there on.
+Queries: TypeAlias = Callable[[int | None], Awaitable[Sequence[Select[Any]]]]
 
 
-async def _kept(
+async def _stored_extent(
     connection: AsyncConnection, numbers: Sequence[int]
 ) -> tuple[int, int, int, int] | None:
-    """The least and the greatest id of some traces, and between which times these were recorded."""
-    of_trace = events.c.trace_id == traces.c.id
+    """The least and the greatest id of some traces, and when these were recorded."""
+    of_trace = _events.trace_id == _traces.id
     ends = select(
-        select(func.min(events.c.id)).where(of_trace).scalar_subquery(), traces.c.last_event_id
-    ).where(traces.c.id.in_(numbers), traces.c.events > 0)
-    found = [row for row in (await connection.execute(ends)).all() if row[0] is not None]
-    if not found:
+        select(func.min(_events.id)).where(of_trace).scalar_subquery(), _traces.last_event_id
+    ).where(_traces.id.in_(numbers), _traces.events > 0)
+    rows = [row for row in (await connection.execute(ends)).all() if row[0] is not None]
+    if not rows:
         return None
-    ids = [event_id for row in found for event_id in row]
-    query = select(events.c.recorded_at).where(events.c.id.in_(ids))
+    ids = [event_id for row in rows for event_id in row]
+    query = select(_events.recorded_at).where(_events.id.in_(ids))
     times = list((await connection.execute(query)).scalars())
     return min(ids), max(ids), min(times), max(times)
 
 
 async def histogram(
     connection: AsyncConnection,
-    asked: EventFilter,
+    criteria: EventFilter,
     numbers: Sequence[int],
-    meant: Meant,
-    most: int,
+    queries: Queries,
+    limit: int,
     *,
     are_few: bool,
 ) -> Histogram:
     """At most this many buckets; `NO_EVENTS` if the traces with these ``numbers`` have none.
 
-    ``are_few``: an index leads to those that are meant, so that all of them are counted.
+    ``are_few``: an index leads to the filter's events, so all of them are counted.
     """
-    kept = await _kept(connection, numbers)
-    if kept is None:
+    extent = await _stored_extent(connection, numbers)
+    if extent is None:
         return NO_EVENTS
-    least, greatest, first_at, last_at = kept
-    since = first_at if asked.since is None else within(asked.since)
-    until = last_at + 1 if asked.until is None else within(asked.until)
-    until = max(until, since + 1)
-    width = max(SHORTEST, -(-(until - since) // most))
-    number = -(-(until - since) // width)
-    # The least id that can be meant, and the one after the greatest.
-    first, end = await ids_between(connection, asked.since, asked.until)
-    beyond = greatest + 1
-    first, end = max(least, first or 0), beyond if end is None else min(beyond, end)
+    oldest, newest, oldest_at, newest_at = extent
+    start_time = oldest_at if criteria.since is None else clamp(criteria.since)
+    end_time = newest_at + 1 if criteria.until is None else clamp(criteria.until)
+    end_time = max(end_time, start_time + 1)
+    width = max(SHORTEST, -(-(end_time - start_time) // limit))
+    number = -(-(end_time - start_time) // width)
+    first, end = await ids_between(connection, criteria.since, criteria.until)
+    first = max(oldest, first or 0)
+    end = newest + 1 if end is None else min(newest + 1, end)
     begins = None if are_few else await _first_counted(connection, numbers, first, end)
     start, counted_since = begins or (None, None)
-    counted = await _counted(connection, await meant(start), since, width, number)
-    found = Histogram(Microseconds(since), Duration(width), counted, counted_since)
+    buckets = await _count(connection, await queries(start), start_time, width, number)
+    exact = Histogram(Microseconds(start_time), Duration(width), buckets, counted_since)
     if start is None or counted_since is None:
-        return found
-    if asked.is_of_times_alone and await _are_all(connection, numbers):
-        return await _estimated(connection, found, first, start)
-    begun = _place(found, counted_since) + 1
-    uncounted = (Bucket(each.at) for each in counted[:begun])
-    return msgspec.structs.replace(found, buckets=[*uncounted, *counted[begun:]])
+        return exact
+    if criteria.is_of_times_alone and await _are_all(connection, numbers):
+        return await _estimate(connection, exact, first, start)
+    first_whole = _bucket_of(exact, counted_since) + 1
+    uncounted = (Bucket(bucket.at) for bucket in buckets[:first_whole])
+    return msgspec.structs.replace(exact, buckets=[*uncounted, *buckets[first_whole:]])
 
 
 async def _first_counted(
     connection: AsyncConnection, numbers: Sequence[int], first: int, end: int
 ) -> tuple[int, Microseconds] | None:
-    """Find where to begin to count so that not too many ids are looked through: an id and its time.
-
-    None if there are few enough. Always at the beginning of a block.
-    """
+    """The id at which to begin to count, first of a block, and its time; None to count all."""
     start = block_of(end - MOST_COUNTED) * BLOCK
     if start <= first:
         return None
     query = (
-        select(events.c.recorded_at)
-        .where(events.c.trace_id.in_(numbers), events.c.id >= start, events.c.id < end)
-        .order_by(events.c.id)
+        select(_events.recorded_at)
+        .where(_events.trace_id.in_(numbers), _events.id >= start, _events.id < end)
+        .order_by(_events.id)
         .limit(1)
     )
-    at = (await connection.execute(query)).scalar_one_or_none()
-    return None if at is None else (start, at)
+    moment = (await connection.execute(query)).scalar_one_or_none()
+    return None if moment is None else (start, moment)
 
 
-async def _counted(
-    connection: AsyncConnection, meant: Sequence[Select[Any]], since: int, width: int, number: int
+async def _count(
+    connection: AsyncConnection, queries: Sequence[Select[Any]], start: int, width: int, number: int
 ) -> list[Bucket]:
     """The counts; events outside the buckets are in the first or the last."""
-    begin, length = (literal_column(str(each), BigInteger) for each in (since, width))
-    place = (events.c.recorded_at - begin) // length
-    is_unmatched = events.c.match == literal_column(str(int(Match.unmatched)))
+    begin, length = (literal_column(str(constant), BigInteger) for constant in (start, width))
+    index = (_events.recorded_at - begin) // length
+    is_unmatched = _events.match == literal_column(str(int(Match.unmatched)))
     sums = [[0, 0, 0] for _ in range(number)]
-    for query in meant:
-        grouped = query.add_columns(place, events.c.type, is_unmatched, func.count())
-        found = await connection.execute(grouped.group_by(place, events.c.type, is_unmatched))
-        for at, kind, unmatched, count in found:
-            counts = sums[min(number - 1, max(0, int(at)))]
+    for query in queries:
+        grouped = query.add_columns(index, _events.type, is_unmatched, func.count())
+        rows = await connection.execute(grouped.group_by(index, _events.type, is_unmatched))
+        for bucket, kind, unmatched, count in rows:
+            counts = sums[min(number - 1, max(0, int(bucket)))]
             counts[0 if kind == int(EventType.published) else 1] += count
             counts[2] += count if unmatched else 0
     return [
-        Bucket(Microseconds(since + n * width), one + other, one, other, unmatched)
-        for n, (one, other, unmatched) in enumerate(sums)
+        Bucket(
+            Microseconds(start + n * width), published + received, published, received, unmatched
+        )
+        for n, (published, received, unmatched) in enumerate(sums)
     ]
 
 
-def _place(histogram: Histogram, at: int) -> int:
-    place = (at - histogram.buckets[0].at) // histogram.width
-    return min(len(histogram.buckets) - 1, max(0, place))
+def _bucket_of(histogram: Histogram, moment: int) -> int:
+    index = (moment - histogram.buckets[0].at) // histogram.width
+    return min(len(histogram.buckets) - 1, max(0, index))
 
 
-async def _estimated(
-    connection: AsyncConnection, found: Histogram, first: int, end: int
+async def _estimate(
+    connection: AsyncConnection, histogram: Histogram, first: int, end: int
 ) -> Histogram:
-    """With the events from one id to another, from where on they were counted."""
-    query = select(blocks).where(
-        blocks.c.number >= block_of(first), blocks.c.number < block_of(end)
+    """Add estimates of the events from ``first`` on; from ``end`` on they were counted."""
+    query = select(tables.blocks).where(
+        _blocks.number >= block_of(first), _blocks.number < block_of(end)
     )
-    sums, start = [0.0] * len(found.buckets), found.buckets[0].at
+    sums, start = [0.0] * len(histogram.buckets), histogram.buckets[0].at
     for number, earliest, latest in await connection.execute(query):
-        held = BLOCK - max(0, first - number * BLOCK)
-        begin, until = ((at - start) / found.width for at in (earliest, latest))
-        _spread(sums, held, begin, until)
-    begun = _place(found, found.counted_since or start)
+        count = BLOCK - max(0, first - number * BLOCK)
+        left, right = ((moment - start) / histogram.width for moment in (earliest, latest))
+        _spread(sums, count, left, right)
+    first_whole = _bucket_of(histogram, histogram.counted_since or start)
     buckets = [
-        Bucket(each.at, (each.events or 0) + round(more)) if more or n <= begun else each
-        for n, (each, more) in enumerate(zip(found.buckets, sums, strict=True))
+        Bucket(bucket.at, (bucket.events or 0) + round(extra))
+        if extra or n <= first_whole
+        else bucket
+        for n, (bucket, extra) in enumerate(zip(histogram.buckets, sums, strict=True))
     ]
-    return msgspec.structs.replace(found, buckets=buckets)
+    return msgspec.structs.replace(histogram, buckets=buckets)
 
 
-def _spread(sums: list[float], number: int, begin: float, end: float) -> None:
-    """Add a number evenly to the buckets from one place to another, in parts of buckets."""
-    length = end - begin
-    for n in range(max(0, int(begin)), min(len(sums) - 1, int(end)) + 1):
-        inside = min(n + 1.0, end) - max(float(n), begin)
-        sums[n] += number * (inside / length if length > 0 else 1.0)
+def _spread(sums: list[float], count: int, left: float, right: float) -> None:
+    """Add a count evenly to the buckets from ``left`` to ``right``, in parts of buckets."""
+    length = right - left
+    for n in range(max(0, int(left)), min(len(sums) - 1, int(right)) + 1):
+        inside = min(n + 1.0, right) - max(float(n), left)
+        sums[n] += count * (inside / length if length > 0 else 1.0)
 
 
 async def _are_all(connection: AsyncConnection, numbers: Sequence[int]) -> bool:
-    query = select(func.count()).where(traces.c.events > 0, traces.c.id.not_in(numbers))
+    query = select(func.count()).where(_traces.events > 0, _traces.id.not_in(numbers))
     return bool((await connection.execute(query)).scalar_one() == 0)

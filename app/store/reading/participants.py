@@ -18,9 +18,12 @@ from model.event import Event
 from model.sound import Evidence
 from statements import EVIDENCE
 
-_who = tables.participants.c
+_channels = tables.channels.c
+_connections = tables.connections.c
+_participants = tables.participants.c
+_traces = tables.traces.c
 
-SEVERAL = (
+SHARED_NOTE = (
     "{} processes act here, at once or one after the other, and nothing tells them apart: "
     "they are one participant"
 )
@@ -36,7 +39,7 @@ _LAST_KNOWN = (
     " ORDER BY known.number"
 )
 
-_BEGUN = (
+_EXISTING = (
     "SELECT number, name, interval, base FROM participants"
     " WHERE trace_id = :trace AND first_event_id <= :event ORDER BY number"
 )
@@ -55,25 +58,29 @@ class Participants(Subject):
         the last of its events that this one knows of, and that event's ``seq`` counts them. A
         participant is left out if retention has removed its every event at or before this one.
         """
-        known = await self._known(connection, event)
-        found = []
-        for some in chunks([*known]):
-            pairs, values = self.database.dialect.numbers([(each, known[each][1]) for each in some])
+        heights = await self._heights(connection, event)
+        entries = []
+        for chunk in chunks([*heights]):
+            pairs, values = self.database.dialect.numbers(
+                [(number, heights[number][1]) for number in chunk]
+            )
             query = _LAST_KNOWN.format(pairs=pairs, trace=event.trace_id)
             rows: Sequence[Any] = (await connection.exec_driver_sql(query, values)).all()
-            found += [VectorEntry(number, known[number][0], seq) for number, seq in rows]
-        return found
+            entries += [VectorEntry(number, heights[number][0], seq) for number, seq in rows]
+        return entries
 
-    async def _known(self, connection: AsyncConnection, event: Event) -> dict[int, tuple[str, int]]:
+    async def _heights(
+        self, connection: AsyncConnection, event: Event
+    ) -> dict[int, tuple[str, int]]:
         height_at = event.stamp.height_at
-        asked = {"trace": event.trace_id, "event": event.id}
-        [rows] = await self.database.dialect.rows_of(connection, [_BEGUN], asked)
-        known = {}
+        binds = {"trace": event.trace_id, "event": event.id}
+        [rows] = await self.database.dialect.rows_of(connection, [_EXISTING], binds)
+        heights = {}
         for number, name, interval, base in rows:
             height = height_at(interval)
             if height > base:  # the base is the last owner's
-                known[number] = (name, height)
-        return known
+                heights[number] = (name, height)
+        return heights
 
     @reads
     async def list(
@@ -90,79 +97,95 @@ class Participants(Subject):
         """
         first = tables.events.alias("first")
         fields: list[ColumnElement[Any]] = [
-            tables.traces.c.vhost,
-            _who.number,
-            *(_who[name] for name in _IDENTITY),
-            _who.published,
-            _who.seq - _who.published,
-            _who.interval,
+            _traces.vhost,
+            _participants.number,
+            *(_participants[name] for name in _IDENTITY),
+            _participants.published,
+            _participants.seq - _participants.published,
+            _participants.interval,
             # Its events are numbered without holes, and retention removes the first ones.
-            _who.seq - first.c.seq + 1,
-            _who.lamport,
-            _who.first_event_id,
-            _who.last_event_id,
+            _participants.seq - first.c.seq + 1,
+            _participants.lamport,
+            _participants.first_event_id,
+            _participants.last_event_id,
             *map(literal_column, EVIDENCE),
         ]
         query = (
             select(*fields)
-            .join(tables.traces, tables.traces.c.id == _who.trace_id)
-            .join(first, first.c.id == _who.first_event_id)
-            .where(_who.trace_id == trace_id, *filters((_who.last_event_id.__lt__, before_id)))
-            .order_by(_who.last_event_id.desc())
+            .join(tables.traces, _traces.id == _participants.trace_id)
+            .join(first, first.c.id == _participants.first_event_id)
+            .where(
+                _participants.trace_id == trace_id,
+                *filters((_participants.last_event_id.__lt__, before_id)),
+            )
+            .order_by(_participants.last_event_id.desc())
             .limit(limit)
         )
         rows = (await connection.execute(query)).all()
         numbers = [row[1] for row in rows]
-        through = await _channels(connection, trace_id, numbers)
-        programs = await _programs(connection, trace_id, numbers)
-        found = []
+        channels = await _channels_of(connection, trace_id, numbers)
+        programs = await _programs_of(connection, trace_id, numbers)
+        participants = []
         for row in rows:
-            its_own, evidence = row[: -len(EVIDENCE)], Evidence(*row[-len(EVIDENCE) :])
-            seen = _seen(through[row.number], programs[row.number])
-            found.append(Participant(*[*its_own, evidence, *seen]))
-        return found
+            columns, evidence = row[: -len(EVIDENCE)], Evidence(*row[-len(EVIDENCE) :])
+            actors = _connection_columns(channels[row.number], programs[row.number])
+            participants.append(Participant(*[*columns, evidence, *actors]))
+        return participants
 
 
-async def _channels(
+async def _channels_of(
     connection: AsyncConnection, trace_id: int, numbers: list[int]
 ) -> defaultdict[int, list[ParticipantChannel]]:
-    found: defaultdict[int, list[ParticipantChannel]] = defaultdict(list)
-    fields = [tables.channels.c[name] for name in ParticipantChannel.__struct_fields__]
-    its = tables.channels.c
-    query = select(its.participant, *fields).where(its.trace_id == trace_id).order_by(its.number)
-    for number, *shown in await rows_with(connection, query, its.participant, numbers):
-        found[number].append(ParticipantChannel(*shown))
-    return found
+    channels: defaultdict[int, list[ParticipantChannel]] = defaultdict(list)
+    fields = [_channels[name] for name in ParticipantChannel.__struct_fields__]
+    query = (
+        select(_channels.participant, *fields)
+        .where(_channels.trace_id == trace_id)
+        .order_by(_channels.number)
+    )
+    for number, *values in await rows_with(connection, query, _channels.participant, numbers):
+        channels[number].append(ParticipantChannel(*values))
+    return channels
 
 
-async def _programs(
+async def _programs_of(
     connection: AsyncConnection, trace_id: int, numbers: list[int]
 ) -> defaultdict[int, set[str]]:
     """The processes behind each participant, by what its connections' clients say."""
-    found: defaultdict[int, set[str]] = defaultdict(set)
-    acts, known = tables.channels.c, tables.connections.c
-    behind = and_(known.name == acts.connection, known.node == acts.node, known.user == acts.user)
+    programs: defaultdict[int, set[str]] = defaultdict(set)
+    is_connection = and_(
+        _connections.name == _channels.connection,
+        _connections.node == _channels.node,
+        _connections.user == _channels.user,
+    )
     query = (
         select(
-            *(_who.number, _who.key, _who.user, _who.place, _who.client, known.process),
-            known.client.label("other"),
+            *(
+                _participants.number,
+                _participants.key,
+                _participants.user,
+                _participants.place,
+                _participants.client,
+                _connections.process,
+            ),
+            _connections.client.label("other"),
         )
         .join(tables.channels, tables.CHANNELS_OF_PARTICIPANT)
-        .join(tables.connections, behind)
-        .where(_who.trace_id == trace_id, known.process.is_not(None))
+        .join(tables.connections, is_connection)
+        .where(_participants.trace_id == trace_id, _connections.process.is_not(None))
         .distinct()
     )
-    for row in await rows_with(connection, query, _who.number, numbers):
+    for row in await rows_with(connection, query, _participants.number, numbers):
         # A connection's name is used again: where clients' names decide, by somebody else.
         is_by_name = row.client and row.key == named(row.client, row.user, row.place)
         if not is_by_name or row.other == row.client:
-            found[row.number].add(row.process)
-    return found
+            programs[row.number].add(row.process)
+    return programs
 
 
-def _seen(
+def _connection_columns(
     channels: list[ParticipantChannel], programs: set[str]
 ) -> tuple[int, int, str | None, list[ParticipantChannel]]:
-    connections = len({(each.node, each.connection) for each in channels})
-    note = SEVERAL.format(len(programs)) if len(programs) > 1 else None
+    connections = len({(channel.node, channel.connection) for channel in channels})
+    note = SHARED_NOTE.format(len(programs)) if len(programs) > 1 else None
     return connections, len(programs), note, channels

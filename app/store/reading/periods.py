@@ -9,7 +9,7 @@ from app.store.capture import gaps
 from app.store.database import tables
 from app.store.database.chunks import filters
 from app.store.database.subject import Subject, reads, searches
-from app.store.reading.times import ids_between, within
+from app.store.reading.times import clamp, ids_between
 from app.stored.reading import TracePeriod
 from model.times import Microseconds
 from statements import Question, gaps_sql
@@ -25,17 +25,17 @@ class Periods(Subject):
 
     @reads
     async def of(
-        self, connection: AsyncConnection, trace_id: int, since: int | None, until: int | None
+        self, connection: AsyncConnection, trace_id: int, start: int | None, end: int | None
     ) -> TracePeriod:
-        since = None if since is None else within(since)
-        until = None if until is None else within(until)
-        first = await _end(connection, trace_id, since, until, last=False)
-        last = None if first is None else await _end(connection, trace_id, since, until, last=True)
-        met = [_gaps.trace_id == trace_id, _overlaps(since, until, first, last)]
-        found = await gaps.newest(connection, MOST_GAPS, *met)
-        counting = select(func.count()).select_from(tables.gaps).where(*met)
+        start = None if start is None else clamp(start)
+        end = None if end is None else clamp(end)
+        first = await _end(connection, trace_id, start, end, last=False)
+        last = None if first is None else await _end(connection, trace_id, start, end, last=True)
+        conditions = [_gaps.trace_id == trace_id, _overlaps(start, end, first, last)]
+        newest = await gaps.newest(connection, MOST_GAPS, *conditions)
+        counting = select(func.count()).select_from(tables.gaps).where(*conditions)
         number = (await connection.execute(counting)).scalar_one()
-        return TracePeriod(first, last, found, number, await _oldest_at(connection, trace_id))
+        return TracePeriod(first, last, newest, number, await _oldest_at(connection, trace_id))
 
     @searches
     async def has_cut_bodies(
@@ -53,15 +53,15 @@ class Periods(Subject):
 
 
 def _overlaps(
-    since: int | None, until: int | None, first: int | None, last: int | None
+    start: int | None, end: int | None, first: int | None, last: int | None
 ) -> ColumnElement[bool]:
-    """Tell whether a gap has a part in the period, by the clock or between its events.
+    """The condition that a gap overlaps the period, by the clock or between its events.
 
     Both, because a gap's times are the service's, and those of events the broker's.
     """
-    bounds = [] if until is None else [_gaps.since < until]
-    if since is not None:
-        bounds.append(or_(_gaps.until.is_(None), _gaps.until > since))
+    bounds = [] if end is None else [_gaps.since < end]
+    if start is not None:
+        bounds.append(or_(_gaps.until.is_(None), _gaps.until > start))
     by_clock = and_(true(), *bounds)
     if first is None or last is None:
         return by_clock
@@ -69,22 +69,25 @@ def _overlaps(
 
 
 async def _end(
-    connection: AsyncConnection, trace_id: int, since: int | None, until: int | None, *, last: bool
+    connection: AsyncConnection, trace_id: int, start: int | None, end: int | None, *, last: bool
 ) -> int | None:
-    its = tables.events.c
-    first, beyond = await ids_between(connection, since, until)
-    met = filters(
-        (its.id.__ge__, first),
-        (its.id.__lt__, beyond),
-        (its.recorded_at.__ge__, since),
-        (its.recorded_at.__lt__, until),
+    first, past_last = await ids_between(connection, start, end)
+    bounds = filters(
+        (_events.id.__ge__, first),
+        (_events.id.__lt__, past_last),
+        (_events.recorded_at.__ge__, start),
+        (_events.recorded_at.__lt__, end),
     )
-    query = select(its.id).where(its.trace_id == trace_id, *met)
-    query = query.order_by(its.id.desc() if last else its.id).limit(1)
+    query = select(_events.id).where(_events.trace_id == trace_id, *bounds)
+    query = query.order_by(_events.id.desc() if last else _events.id).limit(1)
     return (await connection.execute(query)).scalar_one_or_none()
 
 
 async def _oldest_at(connection: AsyncConnection, trace_id: int) -> Microseconds | None:
-    its = tables.events.c
-    query = select(its.recorded_at).where(its.trace_id == trace_id).order_by(its.id).limit(1)
+    query = (
+        select(_events.recorded_at)
+        .where(_events.trace_id == trace_id)
+        .order_by(_events.id)
+        .limit(1)
+    )
     return (await connection.execute(query)).scalar_one_or_none()

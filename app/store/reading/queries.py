@@ -35,11 +35,11 @@ from app.store.database.lanes import Lane
 from app.store.database.searched import searched_keys
 from app.store.database.subject import Subject, read_method, reads, searches
 from app.store.reading import over_time
-from app.store.reading.events import all_by_ids, by_id, by_ids, found_by_ids
+from app.store.reading.events import all_by_ids, by_id, by_ids, list_by_ids
 from app.store.reading.filters import (
     Lookup,
     conditions,
-    encoding_of,
+    content_encoding,
     has_key,
     has_row,
     in_plain,
@@ -47,13 +47,14 @@ from app.store.reading.filters import (
     lookups,
     spellings,
 )
-from app.store.reading.times import ids_between, within
+from app.store.reading.times import clamp, ids_between
 from app.stored.reading import DEEP, EventFilter, EventList, EventPage, Histogram, Sort, is_quick
 from model.bodies import may_be_escaped, searchable
 from model.event import ALL_LARGE, Event, Large
 
 _events = tables.events.c
 _traces = tables.traces.c
+_index = searched_keys.c
 
 # SQLite merges at most 500 lists, and a virtual host may have two. Beyond that, several virtual
 # hosts share a list.
@@ -65,9 +66,9 @@ READ_AT_ONCE = 200
 
 
 class _Part(NamedTuple):
-    """Some of the events that are meant, as a query without columns, and the column of their id.
+    """Some of a list's events, as a query without columns, and the column of their id.
 
-    ``turn`` is what those found by their keys are ordered by first (`app.store.database.searched`).
+    Those of the index are ordered by ``turn`` first (`app.store.database.searched`).
     """
 
     query: Select[Any]
@@ -81,7 +82,7 @@ class _Order(NamedTuple):
     sort: Sort
     descending: bool
 
-    def by(
+    def columns(
         self, key: ColumnElement[Any], event_id: ColumnElement[int]
     ) -> Sequence[ColumnElement[Any]]:
         columns = [event_id] if key is event_id else [key, event_id]
@@ -89,28 +90,28 @@ class _Order(NamedTuple):
 
 
 class _OddText(msgspec.Struct, frozen=True):
-    """A text, where a database cannot read what is compressed or escaped: that is read here."""
+    """A text in compressed or escaped bodies, which are read here, not by the database."""
 
     part: str
     in_plain: ColumnElement[bool]
     encoding: ColumnElement[str | None]
 
-    async def among(self, connection: AsyncConnection, ids: Sequence[int]) -> list[int]:
-        """Those of some ids that have it, in their order."""
-        held: set[int] = set()
+    async def filter(self, connection: AsyncConnection, ids: Sequence[int]) -> list[int]:
+        """The ids whose events have it, in their order."""
+        matches: set[int] = set()
         for begin in range(0, len(ids), READ_AT_ONCE):
-            some = ids[begin : begin + READ_AT_ONCE]
+            chunk = ids[begin : begin + READ_AT_ONCE]
             body = case((self.in_plain, None), else_=_events.payload)
-            query = select(_events.id, body, self.encoding).where(_events.id.in_(some))
+            query = select(_events.id, body, self.encoding).where(_events.id.in_(chunk))
             for event_id, payload, encoding in await connection.execute(query):
                 if payload is None or self._is_in(
                     searchable(payload, encoding, may_be_escaped(self.part))
                 ):
-                    held.add(event_id)
-        return [each for each in ids if each in held]
+                    matches.add(event_id)
+        return [event_id for event_id in ids if event_id in matches]
 
     def _is_in(self, body: bytes | None) -> bool:
-        return body is not None and any(each in body for each in spellings(self.part))
+        return body is not None and any(spelling in body for spelling in spellings(self.part))
 
     def check(self, read: int) -> None:
         """Raise `BadRequestError` if more had to be read than one question may have read."""
@@ -136,26 +137,23 @@ class _Scope(msgspec.Struct, frozen=True):
     text: _OddText | None
 
     def parts(self, numbers: list[int]) -> list[list[_Part]]:
-        """The events of some of the traces: parts to be merged, after those with lesser ids.
-
-        There are some with lesser ids if a part of the events is older than the index.
-        """
+        """The events of some of the traces, as parts to be merged: older than the index, newer."""
         if not self.lookups:
-            return [[self._looked_through(numbers)]]
-        leads, *others = self.lookups
-        indexed = [self._indexed(numbers, leads, others)]
+            return [[self._scan_part(numbers)]]
+        leads, *rest = self.lookups
+        indexed = [self._index_part(numbers, leads, rest)]
         if leads.by_publish:
-            indexed.append(self._indexed_by_publish(numbers, leads, others))
-        if leads.otherwise is None:
+            indexed.append(self._publish_index_part(numbers, leads, rest))
+        if leads.fallback is None:
             return [indexed]
-        before = self._looked_through(
-            numbers, _events.id < leads.first, leads.otherwise, *map(has_key, others)
+        older = self._scan_part(
+            numbers, _events.id < leads.first, leads.fallback, *map(has_key, rest)
         )
-        since = [each._replace(query=each.query.where(each.id >= leads.first)) for each in indexed]
-        return [[before], since]
+        newer = [part._replace(query=part.query.where(part.id >= leads.first)) for part in indexed]
+        return [[older], newer]
 
     async def settle(self, connection: AsyncConnection) -> None:
-        """Read what is odd, so that the conditions are met by what is asked for alone."""
+        """Read odd texts, so that the conditions alone select the events."""
         if self.text is None:
             return
         ids: list[int] = []
@@ -163,8 +161,8 @@ class _Scope(msgspec.Struct, frozen=True):
             query = part.query.add_columns(part.id).where(self.text.in_plain.is_not(True))
             ids += (await connection.execute(query.limit(MOST_READ + 1))).scalars()
         self.text.check(len(ids))
-        held = literal(await self.text.among(connection, ids), ARRAY(BigInteger))
-        self.conditions.append(or_(self.text.in_plain, _events.id == func.any(held)))
+        matches = literal(await self.text.filter(connection, ids), ARRAY(BigInteger))
+        self.conditions.append(or_(self.text.in_plain, _events.id == func.any(matches)))
 
     async def queries(self, connection: AsyncConnection) -> list[Select[Any]]:
         """All of the events, each by one of the queries, without columns."""
@@ -172,37 +170,35 @@ class _Scope(msgspec.Struct, frozen=True):
         parts = itertools.chain.from_iterable(self.parts(self.traces))
         return [part.query for part in parts]
 
-    def _indexed(self, numbers: list[int], leads: Lookup, others: list[Lookup]) -> _Part:
-        its = searched_keys.c
+    def _index_part(self, numbers: list[int], leads: Lookup, rest: list[Lookup]) -> _Part:
         query = (
             select()
-            .join_from(searched_keys, tables.events, _events.id == its.event_id)
-            .where(in_traces(its.trace_id, numbers), its.key == leads.key)
-            .where(*(bound(its.event_id) for bound in self.bounds))
-            .where(*self.conditions, *map(has_key, others))
+            .join_from(searched_keys, tables.events, _events.id == _index.event_id)
+            .where(in_traces(_index.trace_id, numbers), _index.key == leads.key)
+            .where(*(restrict(_index.event_id) for restrict in self.bounds))
+            .where(*self.conditions, *map(has_key, rest))
         )
-        return _Part(query, its.event_id, its.turn)
+        return _Part(query, _index.event_id, _index.turn)
 
-    def _indexed_by_publish(self, numbers: list[int], leads: Lookup, others: list[Lookup]) -> _Part:
-        """The deliveries of which it has a value by their publishes alone."""
-        its = searched_keys.c
+    def _publish_index_part(self, numbers: list[int], leads: Lookup, rest: list[Lookup]) -> _Part:
+        """The deliveries that are in the index by their publishes alone."""
         # Not by an index of its trace, which SQLite would take for the narrower one.
-        is_of_trace = _events.trace_id + 0 == its.trace_id
-        is_its_delivery = (_events.cause_id == its.event_id) & is_of_trace
+        is_of_trace = _events.trace_id + 0 == _index.trace_id
+        is_its_delivery = (_events.cause_id == _index.event_id) & is_of_trace
         query = (
             select()
             .join_from(searched_keys, tables.events, is_its_delivery)
-            .where(in_traces(its.trace_id, numbers), its.key == leads.key)
-            .where(*(bound(_events.id) for bound in self.bounds))
+            .where(in_traces(_index.trace_id, numbers), _index.key == leads.key)
+            .where(*(restrict(_events.id) for restrict in self.bounds))
             .where(~has_row(leads, _events.id), is_as_published())
-            .where(*self.conditions, *map(has_key, others))
+            .where(*self.conditions, *map(has_key, rest))
         )
         return _Part(query, _events.id)
 
-    def _looked_through(self, numbers: list[int], *more: ColumnElement[bool]) -> _Part:
-        bounds = (bound(_events.id) for bound in self.bounds)
+    def _scan_part(self, numbers: list[int], *extra: ColumnElement[bool]) -> _Part:
+        bounds = (restrict(_events.id) for restrict in self.bounds)
         query = select().select_from(tables.events).where(in_traces(_events.trace_id, numbers))
-        return _Part(query.where(*bounds, *self.conditions, *more), _events.id)
+        return _Part(query.where(*bounds, *self.conditions, *extra), _events.id)
 
 
 class Events(Subject):
@@ -213,7 +209,7 @@ class Events(Subject):
 
     async def find(
         self,
-        asked: EventFilter,
+        criteria: EventFilter,
         *,
         after: int | None = None,
         before: int | None = None,
@@ -231,13 +227,13 @@ class Events(Subject):
 
         async def work(connection: AsyncConnection) -> EventList:
             ids = await ids_of(
-                connection, self.database.dialect, asked, after=after, before=before, limit=limit
+                connection, self.database.dialect, criteria, after=after, before=before, limit=limit
             )
-            return await found_by_ids(connection, ids, large)
+            return await list_by_ids(connection, ids, large)
 
-        return await self.database.search(_lane(asked, follow=follow), work)
+        return await self.database.search(_lane(criteria, follow=follow), work)
 
-    async def some(self, ids: Sequence[int], large: Large = ALL_LARGE) -> Sequence[Event]:
+    async def get_existing(self, ids: Sequence[int], large: Large = ALL_LARGE) -> Sequence[Event]:
         """The events with these ids, in their order; those that do not exist are left out."""
         return await self.database.read(
             lambda connection: by_ids(connection, ids, large), Lane.bulk
@@ -245,7 +241,7 @@ class Events(Subject):
 
     async def page(
         self,
-        asked: EventFilter,
+        criteria: EventFilter,
         *,
         page: int,
         page_size: int,
@@ -260,39 +256,39 @@ class Events(Subject):
         offset = (page - 1) * page_size
 
         async def work(connection: AsyncConnection) -> EventPage:
-            scope = await _scope(connection, self.database.dialect, asked)
+            scope = await _scope(connection, self.database.dialect, criteria)
             order = _Order(sort, descending)
-            ids, count = await _page(connection, asked, scope, order, page_size, offset)
-            found = await found_by_ids(connection, ids, large)
-            return EventPage(found.items, scope.total, count, page, page_size, found.heavy)
+            ids, count = await _page(connection, criteria, scope, order, page_size, offset)
+            events = await list_by_ids(connection, ids, large)
+            return EventPage(events.items, scope.total, count, page, page_size, events.heavy)
 
-        return await self.database.search(_lane(asked, sort, offset), work)
+        return await self.database.search(_lane(criteria, sort, offset), work)
 
-    async def count(self, asked: EventFilter) -> int:
+    async def count(self, criteria: EventFilter) -> int:
         async def work(connection: AsyncConnection) -> int:
-            scope = await _scope(connection, self.database.dialect, asked)
-            return await _count(connection, asked, scope)
+            scope = await _scope(connection, self.database.dialect, criteria)
+            return await _count(connection, criteria, scope)
 
-        return await self.database.search(_lane(asked), work)
+        return await self.database.search(_lane(criteria), work)
 
     @searches
     async def over_time(
-        self, connection: AsyncConnection, asked: EventFilter, buckets: int
+        self, connection: AsyncConnection, criteria: EventFilter, buckets: int
     ) -> Histogram:
         """Counts of events in each of at most this many parts of a period.
 
         The period is that of the filter, else from the oldest event that is kept to the newest.
         `NO_EVENTS` if there are none. Raises as `find`.
         """
-        scope = await _scope(connection, self.database.dialect, asked)
+        scope = await _scope(connection, self.database.dialect, criteria)
 
-        async def meant(first: int | None) -> list[Select[Any]]:
+        async def queries(first: int | None) -> list[Select[Any]]:
             if first is not None:
                 scope.bounds.append(lambda event_id: event_id >= first)
             return await scope.queries(connection)
 
         return await over_time.histogram(
-            connection, asked, scope.traces, meant, buckets, are_few=bool(scope.lookups)
+            connection, criteria, scope.traces, queries, buckets, are_few=bool(scope.lookups)
         )
 
     @reads
@@ -303,31 +299,34 @@ class Events(Subject):
 
 
 def _lane(
-    asked: EventFilter, sort: Sort = Sort.id, offset: int = 0, *, follow: bool = False
+    criteria: EventFilter, sort: Sort = Sort.id, offset: int = 0, *, follow: bool = False
 ) -> Lane:
-    if is_quick(asked, sort, offset):
+    if is_quick(criteria, sort, offset):
         return Lane.bulk if follow else Lane.quick
     return Lane.follow if follow else Lane.search
 
 
 async def _scope(
-    connection: AsyncConnection, dialect: Dialect, asked: EventFilter, after: int | None = None
+    connection: AsyncConnection,
+    dialect: Dialect,
+    criteria: EventFilter,
+    after_id: int | None = None,
 ) -> _Scope:
-    query = select(_traces.id, _traces.events).where(*filters((_traces.vhost.in_, asked.visible)))
-    if after is not None:
-        query = query.where(_traces.last_event_id > within(after))
-    found = (await connection.execute(query)).all()
-    narrowed = conditions(asked, dialect)
-    indexed = await keys.index_starts(connection) if asked.named else {}
-    by_index, by_event = lookups(asked, dialect, indexed)
-    first, end = await ids_between(connection, asked.since, asked.until)
+    query = select(_traces.id, _traces.events).where(*filters((_traces.vhost.in_, criteria.visible)))
+    if after_id is not None:
+        query = query.where(_traces.last_event_id > clamp(after_id))
+    traces = (await connection.execute(query)).all()
+    narrowed = conditions(criteria, dialect)
+    indexed = await keys.index_starts(connection) if criteria.message_names else {}
+    by_index, by_event = lookups(criteria, dialect, indexed)
+    first, end = await ids_between(connection, criteria.since, criteria.until)
     scope = _Scope(
-        [row[0] for row in found],
-        sum(row[1] for row in found),
+        [row[0] for row in traces],
+        sum(row[1] for row in traces),
         narrowed + by_event,
         by_index,
         [],
-        _odd_text(asked, dialect),
+        _odd_text(criteria, dialect),
     )
     if first is not None and end is not None:
         scope.bounds.append(lambda event_id: event_id >= first)
@@ -335,74 +334,74 @@ async def _scope(
     return scope
 
 
-def _odd_text(asked: EventFilter, dialect: Dialect) -> _OddText | None:
-    encoding = encoding_of(dialect)
-    if not asked.q or dialect.searchable(_events.payload, encoding, False) is not None:
+def _odd_text(criteria: EventFilter, dialect: Dialect) -> _OddText | None:
+    encoding = content_encoding(dialect)
+    if not criteria.q or dialect.searchable(_events.payload, encoding, False) is not None:
         return None
-    return _OddText(asked.q, in_plain(asked, asked.q, dialect), encoding)
+    return _OddText(criteria.q, in_plain(criteria, criteria.q, dialect), encoding)
 
 
 async def ids_of(
     connection: AsyncConnection,
     dialect: Dialect,
-    asked: EventFilter,
+    criteria: EventFilter,
     *,
     after: int | None = None,
     before: int | None = None,
     limit: int,
-    only: Sequence[ColumnElement[bool]] = (),
+    extra: Sequence[ColumnElement[bool]] = (),
 ) -> Sequence[int]:
-    """The ids of events, as `Events.find` lists them, for which ``only`` holds, too."""
-    scope = await _scope(connection, dialect, asked, after)
-    scope.conditions.extend(only)
+    """The ids of events, as `Events.find` lists them, for which ``extra`` holds, too."""
+    scope = await _scope(connection, dialect, criteria, after)
+    scope.conditions.extend(extra)
     if after is not None:
-        scope.bounds.append(lambda event_id: event_id > within(after))
+        scope.bounds.append(lambda event_id: event_id > clamp(after))
     if before is not None:
-        scope.bounds.append(lambda event_id: event_id < within(before))
+        scope.bounds.append(lambda event_id: event_id < clamp(before))
     return await _ids(connection, scope, _Order(Sort.id, after is None), limit, 0)
 
 
 async def ids_that_fit(
-    connection: AsyncConnection, dialect: Dialect, asked: EventFilter, ids: Sequence[int]
+    connection: AsyncConnection, dialect: Dialect, criteria: EventFilter, ids: Sequence[int]
 ) -> set[int]:
-    """Return those of some ids whose events a filter asks for, whatever their virtual hosts."""
-    indexed = await keys.index_starts(connection) if asked.named else {}
-    by_index, by_event = lookups(asked, dialect, indexed)
+    """The ids whose events match a filter, whatever their virtual hosts."""
+    indexed = await keys.index_starts(connection) if criteria.message_names else {}
+    by_index, by_event = lookups(criteria, dialect, indexed)
     query = select(_events.id).where(
-        _events.id.in_(ids), *conditions(asked, dialect), *by_event, *map(has_key, by_index)
+        _events.id.in_(ids), *conditions(criteria, dialect), *by_event, *map(has_key, by_index)
     )
-    found = [*(await connection.execute(query)).scalars()]
-    text = _odd_text(asked, dialect)
-    return set(found if text is None else await text.among(connection, found))
+    matches = [*(await connection.execute(query)).scalars()]
+    text = _odd_text(criteria, dialect)
+    return set(matches if text is None else await text.filter(connection, matches))
 
 
-async def _count(connection: AsyncConnection, asked: EventFilter, scope: _Scope) -> int:
-    if asked.names_traces_alone or not scope.traces:
+async def _count(connection: AsyncConnection, criteria: EventFilter, scope: _Scope) -> int:
+    if criteria.names_traces_alone or not scope.traces:
         return scope.total  # kept with each trace
-    counted = 0
+    total = 0
     for query in await scope.queries(connection):
-        counted += (await connection.execute(query.add_columns(func.count()))).scalar_one()
-    return counted
+        total += (await connection.execute(query.add_columns(func.count()))).scalar_one()
+    return total
 
 
 async def _page(
     connection: AsyncConnection,
-    asked: EventFilter,
+    criteria: EventFilter,
     scope: _Scope,
     order: _Order,
     limit: int,
     offset: int,
 ) -> tuple[Sequence[int], int]:
     """A page's ids in order, and how many there are altogether."""
-    if offset == 0 and not asked.names_traces_alone:
+    if offset == 0 and not criteria.names_traces_alone:
         # Most searches find less than a page: nothing is left to be counted.
-        found = await _ids(connection, scope, order, limit + 1, 0)
-        count = len(found) if len(found) <= limit else await _count(connection, asked, scope)
-        return found[:limit], count
-    count = await _count(connection, asked, scope)
+        probe = await _ids(connection, scope, order, limit + 1, 0)
+        count = len(probe) if len(probe) <= limit else await _count(connection, criteria, scope)
+        return probe[:limit], count
+    count = await _count(connection, criteria, scope)
     if offset >= count:
         return [], count
-    if offset >= DEEP and order.sort is Sort.id and asked.names_traces_alone:
+    if offset >= DEEP and order.sort is Sort.id and criteria.names_traces_alone:
         ids = await _ids_without_holes(connection, scope, order.descending, limit, offset)
         if ids is not None:
             return ids, count
@@ -420,8 +419,8 @@ async def _ids_without_holes(
     query = select(oldest.scalar_subquery(), _traces.last_event_id).where(
         _traces.id.in_(scope.traces), _traces.events > 0
     )
-    found = (await connection.execute(query)).all()
-    first, last = min(row[0] for row in found), max(row[1] for row in found)
+    bounds = (await connection.execute(query)).all()
+    first, last = min(row[0] for row in bounds), max(row[1] for row in bounds)
     if last - first + 1 != scope.total:
         return None
     ids = range(last, first - 1, -1) if descending else range(first, last + 1)
@@ -431,57 +430,59 @@ async def _ids_without_holes(
 async def _ids(
     connection: AsyncConnection, scope: _Scope, order: _Order, limit: int, offset: int
 ) -> Sequence[int]:
-    """Ids in order; those that only may be meant are read in portions, each twice the last one."""
+    """Ids in order; candidates with an odd text are read in portions, each twice the last one."""
     if scope.text is None:
-        return await _listed(connection, scope, order, limit, offset)
-    found: list[int] = []
-    passed, size, end = 0, limit + offset, limit + offset
+        return await _list_ids(connection, scope, order, limit, offset)
+    matches: list[int] = []
+    start, size, end = 0, limit + offset, limit + offset
     while True:
-        ids = await _listed(connection, scope, order, size, passed)
-        found += await scope.text.among(connection, ids)
-        if len(found) >= end or len(ids) < size:
-            return found[offset:end]
-        passed, size = passed + size, 2 * size
-        scope.text.check(passed - len(found))
+        ids = await _list_ids(connection, scope, order, size, start)
+        matches += await scope.text.filter(connection, ids)
+        if len(matches) >= end or len(ids) < size:
+            return matches[offset:end]
+        start, size = start + size, 2 * size
+        scope.text.check(start - len(matches))
 
 
-async def _listed(
+async def _list_ids(
     connection: AsyncConnection, scope: _Scope, order: _Order, limit: int, offset: int
 ) -> Sequence[int]:
     shares = [scope.parts(numbers) for numbers in shares_of_traces(scope.traces)]
     if not shares:
         return []
-    parts = [[*itertools.chain.from_iterable(each)] for each in zip(*shares, strict=True)]
+    parts = [
+        [*itertools.chain.from_iterable(alternatives)] for alternatives in zip(*shares, strict=True)
+    ]
     if len(parts) == 1:
-        query = _merged(parts[0], order, limit, offset)
+        query = _merge(parts[0], order, limit, offset)
         return [row[0] for row in await connection.execute(query)]
-    # Those looked through are only looked for where the others do not fill the list.
+    # The scanned parts are read only where the others do not fill the list.
     by_id = order.sort is Sort.id
-    found: list[tuple[Any, int]] = []
-    for each in reversed(parts) if order.descending else parts:
-        missing = limit + offset - (len(found) if by_id else 0)
-        if missing > 0:
-            query = _merged(each, order, missing, 0)
-            found += [(key, event_id) for event_id, key in await connection.execute(query)]
-    found.sort(reverse=order.descending)
-    return [event_id for _, event_id in found[offset : offset + limit]]
+    entries: list[tuple[Any, int]] = []
+    for alternatives in reversed(parts) if order.descending else parts:
+        shortfall = limit + offset - (len(entries) if by_id else 0)
+        if shortfall > 0:
+            query = _merge(alternatives, order, shortfall, 0)
+            entries += [(key, event_id) for event_id, key in await connection.execute(query)]
+    entries.sort(reverse=order.descending)
+    return [event_id for _, event_id in entries[offset : offset + limit]]
 
 
-def _merged(parts: Sequence[_Part], order: _Order, limit: int, offset: int) -> Select[Any]:
-    """A query for ids in order, and what they are ordered by."""
+def _merge(parts: Sequence[_Part], order: _Order, limit: int, offset: int) -> Select[Any]:
+    """A query for ids in order, with their sort keys."""
     lists = []
     for query, event_id, turn in parts:
         key = event_id if order.sort is Sort.id else _events[order.sort]
         columns = query.add_columns(event_id.label("id"), key.label("key"))
         if turn is not None and key is event_id:  # so no more is read than the list takes
             columns = columns.order_by(turn if order.descending else turn.desc())
-        lists.append(columns.order_by(*order.by(key, event_id)).limit(limit + offset))
+        lists.append(columns.order_by(*order.columns(key, event_id)).limit(limit + offset))
     if len(lists) == 1:
         return lists[0].limit(limit).offset(offset)
-    merged = union_all(*(select(each.subquery()) for each in lists)).subquery()
+    union = union_all(*(select(part.subquery()) for part in lists)).subquery()
     return (
-        select(merged.c.id, merged.c.key)
-        .order_by(*order.by(merged.c.key, merged.c.id))
+        select(union.c.id, union.c.key)
+        .order_by(*order.columns(union.c.key, union.c.id))
         .limit(limit)
         .offset(offset)
     )
@@ -491,7 +492,7 @@ def in_traces(column: ColumnElement[int], numbers: list[int]) -> ColumnElement[b
     return column == numbers[0] if len(numbers) == 1 else column.in_(numbers)
 
 
-def shares_of_traces(numbers: list[int], most: int = MOST_LISTS) -> list[list[int]]:
-    """Traces that share a list: one per list, unless there are more than the database merges."""
-    lists = min(len(numbers), most)
+def shares_of_traces(numbers: list[int], limit: int = MOST_LISTS) -> list[list[int]]:
+    """Traces that share a list: one a list, unless there are more than the database merges."""
+    lists = min(len(numbers), limit)
     return [numbers[start::lists] for start in range(lists)]

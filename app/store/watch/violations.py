@@ -12,7 +12,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.database import tables
 from app.store.database.chunks import filters
 from app.store.database.subject import Subject, reads, writes
-from app.stored.assertions import Telling, Violation, ViolationFilter, ViolationKind, WebhookState
+from app.stored.assertions import (
+    Notification,
+    Violation,
+    ViolationFilter,
+    ViolationKind,
+    WebhookState,
+)
 
 _gaps = tables.gaps.c
 _traces = tables.traces.c
@@ -49,12 +55,12 @@ class Violations(Subject):
     @writes
     async def claim(
         self, connection: AsyncConnection, moment: int, deadline: int, limit: int
-    ) -> Sequence[Telling]:
+    ) -> Sequence[Notification]:
         """The violations that the webhook is to be told first, taking each assertion in turn.
 
         Nobody else gets them before the ``deadline``; then they are tried again. Times in µs.
         """
-        tellings: list[Telling] = []
+        notifications: list[Notification] = []
         for unit in (await connection.execute(_due(moment).limit(limit))).all():
             is_of_unit = _violations.id == unit.id if unit.summary is None else _is_of(unit)
             # Another service that found the same waits here, and then finds it claimed.
@@ -67,14 +73,14 @@ class Violations(Subject):
             ids = [*rows.scalars()]
             if ids:
                 [first] = await _read(connection, _query().where(_violations.id == min(ids)))
-                tellings.append(Telling(first, len(ids), max(ids)))
-        return tellings
+                notifications.append(Notification(first, len(ids), max(ids)))
+        return notifications
 
     @writes
     async def told(
         self,
         connection: AsyncConnection,
-        telling: Telling,
+        notification: Notification,
         *,
         moment: int,
         error: str | None = None,
@@ -90,8 +96,8 @@ class Violations(Subject):
         await connection.execute(
             update(tables.violations)
             .where(
-                _is_of(telling.first),
-                _violations.id.between(telling.first.id, telling.last),
+                _is_of(notification.first),
+                _violations.id.between(notification.first.id, notification.last),
                 _violations.delivery == WebhookState.due.value,
             )
             .values(
