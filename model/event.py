@@ -7,8 +7,8 @@ exports. A new field is a line here, a line in `app.store.capture.rows`, and a m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import (
     Annotated,
@@ -235,6 +235,15 @@ class Event(NamedTuple):
         `stamp`, and takes 9.
         """
         return None if self.clock is None else packed_text(self.clock, self.interval)
+
+
+def partial_event(*names: str) -> Callable[[Iterable[Any]], Event]:
+    """The function from these fields' values to an event whose other fields are None.
+
+    For readers that take no more than this from the store: a whole event takes a third longer.
+    """
+    pick = itemgetter(*(names.index(n) if n in names else -1 for n in Event._fields))
+    return lambda values: Event._make(pick((*values, None)))
 
 
 class Field(NamedTuple):

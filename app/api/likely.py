@@ -117,7 +117,9 @@ async def find_proposals(trace_id: int, parts: Parts) -> tuple[TraceCoverage, li
     """What was found for a trace, and what of it is not adopted."""
     [coverage] = await parts.store.proposals.coverage([trace_id])
     rules = await parts.store.link_rules.list_own(trace_id)
-    return coverage, coverage.open_proposals([*rules, *(common.rule for common in parts.link_rules)])
+    return coverage, coverage.open_proposals(
+        [*rules, *(common.rule for common in parts.link_rules)]
+    )
 
 
 def proposal_of(coverage: TraceCoverage, proposal_id: str) -> RuleProposal:

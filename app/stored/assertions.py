@@ -27,15 +27,12 @@ from model.assertions.language import from_json
 from model.described import INNER
 from model.times import Microseconds
 
+# Events that are read from one event on.
 MOST_REACHED = 1_000
-"""The events that are read from one event on."""
-
+# Violations of an assertion in a minute of which the webhook is told one by one. It is told of the
+# others together, when the minute is over: anybody who may publish can violate an assertion as
+# often as they like.
 MOST_A_MINUTE = 10
-"""Violations of an assertion in a minute of which the webhook is told one by one.
-
-It is told of the others together, when the minute is over: anybody who may publish can violate an
-assertion as often as they like.
-"""
 
 
 class ViolationKind(enum.StrEnum):

@@ -34,13 +34,10 @@ class PathStep(msgspec.Struct, frozen=True):
     @classmethod
     def along(cls, cause: int, effect: int, rule: str | None, kind: int | None) -> Self:
         """The step along an edge; without a kind, along a message."""
-        edge_kind = None if kind is None else EdgeKind(kind)
-        step = how_of(edge_kind)
-        return (
-            cls(cause, effect, step, rule, edge_kind)
-            if step == "link"
-            else cls(cause, effect, step)
-        )
+        edge = None if kind is None else EdgeKind(kind)
+        if how_of(edge) != "link":
+            return cls(cause, effect, how_of(edge))
+        return cls(cause, effect, "link", rule, edge)
 
 
 class CausalPath(msgspec.Struct, frozen=True):
@@ -114,7 +111,7 @@ def of_one_trace(events: Sequence[Event]) -> int:
     return events[0].trace_id
 
 
-_PHRASES = (
+_VERBS = (
     (Disposition.auto, "taken without acknowledgement from"),
     (Disposition.rejected, "rejected from"),
     (Disposition.returned, "given back to"),
@@ -138,12 +135,11 @@ class Fate(msgspec.Struct, frozen=True):
 
     def events_of(self, copy: Copy, *, dead: bool) -> list[Event]:
         """A copy's deliveries: from its queue, or after it had died there."""
-        deliveries = (
-            delivery
+        return [
+            self.deliveries[delivery.event]
             for delivery in copy.deliveries
             if (delivery.match is Match.dead_lettered) is dead
-        )
-        return [self.deliveries[delivery.event] for delivery in deliveries]
+        ]
 
     @property
     def routed_queues(self) -> int:
@@ -183,11 +179,7 @@ class Fate(msgspec.Struct, frozen=True):
             yield f"acknowledged for {len(acknowledged)} of {self.routed_queues}"
         if holders:
             yield listed(holders)
-        yield from (
-            f"{phrase} {listed(queues[disposition])}"
-            for disposition, phrase in _PHRASES
-            if disposition in queues
-        )
+        yield from (f"{verb} {listed(queues[key])}" for key, verb in _VERBS if key in queues)
 
     def _holder_phrase(self, last: Delivery, queue: str) -> str:
         if self.at is None:
@@ -208,15 +200,12 @@ class Fate(msgspec.Struct, frozen=True):
 
 
 def _is_vague(copy: Copy) -> bool:
-    """Tell whether a copy, or one of an equal message, was handed over."""
     return copy.state == "handed_over" and not copy.deliveries and copy.loss is not None
 
 
 def _is_untraced(copy: Copy) -> bool:
     """Tell whether nothing but the caller is known of a copy's delivery."""
-    return bool(copy.deliveries) and all(
-        delivery.match is Match.untraced for delivery in copy.deliveries
-    )
+    return {delivery.match for delivery in copy.deliveries} == {Match.untraced}
 
 
 def _newest(copy: Copy) -> Delivery | None:

@@ -151,16 +151,16 @@ def slow_owners(
     whole = CountedPeriod(end - 2 * HOUR, end, BY_MINUTE, MINUTE)
     owner = attrgetter("trace_id", "kind", "name")
     owners = [[*group] for _, group in groupby(sorted(rows, key=owner), owner)]
-    lists = [
+    histories = [
         (group[0], measured, parts)
         for group in owners
         for measured, series in parts_of(group, whole).items()
         if len(parts := nonempty(series)) >= LEAST_BEFORE + LEAST_SINCE
     ]
     slow = []
-    for (trace_id, _, kind, name, _), measured, parts in lists:
+    for (trace_id, _, kind, name, _), measured, parts in histories:
         earlier = [part for part in parts if part.at < end - HOUR]
-        change = slowdown(earlier, parts[len(earlier) :], len(lists) * len(SHARES))
+        change = slowdown(earlier, parts[len(earlier) :], len(histories) * len(SHARES))
         if change is not None:
             owner_fields = {"queue": None, "service": None, OwnerKind(kind).name: name}
             vhost = vhosts[trace_id]

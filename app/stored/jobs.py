@@ -67,14 +67,11 @@ Report: TypeAlias = Callable[[Progress], None]
 
 
 class JobRequest(msgspec.Struct, frozen=True):
-    """A job that somebody asks for.
+    """A requested job.
 
     Attributes:
-        kind: as a `Job`'s.
-        vhost: whose events it is about; decides who may see it.
         owner: the user who asks; waiting jobs are taken in turns between users.
-        shown: the request as ``GET /itc_db/jobs`` shows it. Two requests of one kind that show
-            the same are the same request.
+        shown: the request as ``GET /itc_db/jobs`` shows it, the same for equal requests.
         work: the worker's input.
         location: where the API serves the file, if there is one.
         is_alone: whether it is refused while its virtual host has another of its kind.

@@ -21,25 +21,19 @@ from model.reports.correlations import Example, RuleKind, UserShare
 from model.sound import listed, share
 from model.times import Microseconds
 
+# Publishes of a trace before its first look.
 FIRST_LOOK = 300
-"""Publishes of a trace before its first look."""
-
+# No look where this share of reactions names a cause.
 LEAST_COVERAGE = 0.9
-"""No look where this share of reactions names a cause."""
-
 LEAST_REACTIONS = 20
-
+# The share of reactions that a proposal has to join: fewer may be equal by accident.
 LEAST_JOINED = 0.1
-"""The share of reactions that a proposal has to join: fewer may be equal by accident."""
-
+# The same of numbers where too few are known to say how often they are equal by accident.
 LEAST_BY_NUMBERS = 0.5
-"""The same of numbers where too few are known to say how often they are equal by accident."""
-
+# How often the message in hand has to be the one that links or keys name.
 LEAST_CONFIRMED = 0.95
-"""How often the message in hand has to be the one that links or keys name."""
-
+# Participants whose messages in hand are proposed, those who published most; and examples.
 MOST_PARTICIPANTS, MOST_EXAMPLES = 100, 10
-"""Participants whose messages in hand are proposed, those who published most; and examples."""
 
 _PLACES = {"header": "header {}", "payload": "{} in the body", "property": "{}"}
 # A smaller figure counts as none.
@@ -194,9 +188,8 @@ def _in_hand(hands: Sequence[Mapping[str, Any]], reactions: int) -> RuleProposal
 
 def _count_joins(bundle: Sequence[Mapping[str, Any]]) -> int:
     """The publishes that rules join, at least: by direct causes, or by a key."""
-    direct: int = sum(entry["publishes"] for entry in bundle if entry["kind"] != "conversation")
-    single: list[int] = [entry["publishes"] for entry in bundle]
-    return max(direct, *single)
+    direct = sum(entry["publishes"] for entry in bundle if entry["kind"] != "conversation")
+    return int(max(direct, *(entry["publishes"] for entry in bundle)))
 
 
 def _joins_enough(entry: Mapping[str, Any], reactions: int) -> bool:

@@ -245,10 +245,7 @@ class ParticipantChannel(msgspec.Struct, frozen=True):
 
 
 class Participant(msgspec.Struct, frozen=True):
-    """A participant: it owns one interval of the ITC id space.
-
-    ``name`` to ``key`` are those of `app.tracker.identity`.
-    """
+    """A participant (`app.tracker.identity`): it owns one interval of the ITC id space."""
 
     vhost: str
     participant: int

@@ -176,8 +176,8 @@ async def test_a_walk_takes_few_round_trips(
 async def test_the_past_of_an_unknown_event_is_an_error(store: Store, trace_id: int) -> None:
     for event_id in (1, 0, -1, 2**63, 2**80):
         for read in (
-            partial(store.causality.walk, towards=-1),
-            partial(store.causality.walk, towards=1),
+            partial(store.causality.walk, direction=-1),
+            partial(store.causality.walk, direction=1),
             store.events.get,
             store.copies.fate_of,
         ):

@@ -232,7 +232,7 @@ async def test_pages_are_the_whole(store: Store, trace_id: int, via: Via) -> Non
 async def test_a_list_is_of_all_publishes_that_nothing_led_to(
     store: Store, trace_id: int, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists, "TOGETHER", together)
+    monkeypatch.setattr(lists, "BATCH", together)
     history = LinkedHistory(seed=2)
     await _stored(store, trace_id, history)
     everywhere = Everywhere(history.linked, Via.links)

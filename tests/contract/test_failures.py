@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import Store
 from app.store.conversations import failures
-from app.store.conversations.failures import TOGETHER
+from app.store.conversations.failures import BATCH
 from app.stored.assertions import JudgingStep, NewViolation, ViolationKind
 from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage
 from app.tracker import Policy, Publish, Record
@@ -495,7 +495,7 @@ async def test_filters_hold_each_for_itself(store: Store) -> None:
 async def test_what_takes_too_long_ends_with_what_it_has(
     store: Store, monkeypatch: pytest.MonkeyPatch, bound: str, value: float
 ) -> None:
-    ids = await told(store, *rejected(range(TOGETHER + 50)))
+    ids = await told(store, *rejected(range(BATCH + 50)))
     with monkeypatch.context() as bounded:
         bounded.setattr(failures, bound, value)
         some = await store.failures.find(FailureFilter(), limit=1_000)

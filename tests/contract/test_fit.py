@@ -179,7 +179,7 @@ async def test_hidden_ways_are_counted_by_rule_and_participants(
     )
     assert (way.links, way.last_effect) == (3, ids[-1])
     assert way.first_at < way.last_at == START + (len(ids) - 1) * 1_000_000
-    monkeypatch.setattr(hidden, "MOST", 2)
+    monkeypatch.setattr(hidden, "MOST_EFFECTS", 2)
     found = await store.hidden.ways(trace_id, "shop")
     assert (found.links, found.truncated, found.ways[0].links) == (2, True, 2)
 
@@ -193,9 +193,9 @@ async def test_a_publish_with_several_hidden_causes_counts_with_all_or_none(
     billed.properties["headers"][RULE] = ["order-1", "order-2"]
     await tell(store, trace.id, tracker, [*first, *second, billed])
     await tell(store, trace.id, tracker, order(4))
-    monkeypatch.setattr(hidden, "MOST", 2)
+    monkeypatch.setattr(hidden, "MOST_EFFECTS", 2)
     assert (await store.hidden.ways(trace.id, "shop")).links == 3
-    monkeypatch.setattr(hidden, "MOST", 1)
+    monkeypatch.setattr(hidden, "MOST_EFFECTS", 1)
     found = await store.hidden.ways(trace.id, "shop")
     assert (found.links, found.truncated) == (1, True)
 

@@ -65,7 +65,7 @@ async def whole(store: Store) -> Conversation:
     """All that is stored, as if it were one conversation."""
     events = (await store.events.find(EventFilter(), after=0, limit=500, large=ALL_LARGE)).items
     known = {each.id: conversation_event(each) for each in events}
-    named = await store.causality.named_by([*known])
+    named = await store.causality.edge_causes([*known])
     causes = {
         effect: tuple(Cause(link.cause, link.rule, link.kind.name) for link in found)
         for effect, found in named.items()

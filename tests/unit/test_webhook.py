@@ -61,7 +61,12 @@ class Waiting:
         return [Notification(self.due[key], *self.others.get(key, (1, key))) for key in mine]
 
     async def told(
-        self, telling: Notification, *, moment: int, error: str | None = None, next_at: int | None = None
+        self,
+        telling: Notification,
+        *,
+        moment: int,
+        error: str | None = None,
+        next_at: int | None = None,
     ) -> None:
         violation_id = telling.first.id
         one = self.due[violation_id]

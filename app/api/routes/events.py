@@ -257,7 +257,9 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
         first, second = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
         relation, certainty = await relation_of(first, second, parts)
         if relation.answer == "cannot have":
-            losses = await parts.store.copies.loss_remarks(min(first, second, key=lambda event: event.id))
+            losses = await parts.store.copies.loss_remarks(
+                min(first, second, key=lambda event: event.id)
+            )
             relation = replace(relation, sentence=relation.sentence + losses)
         return json_of(Pair(a, b)) | json_of(relation) | json_of(certainty)
 

@@ -83,9 +83,7 @@ class _ChainSearch:
         first = 0 if self.after is None else bisect_right(ids, self.after)
         page = ids[first : first + self.limit]
         query = select(_events.participant).distinct()
-        acting = {
-            row.participant for row in await rows_with(self.connection, query, _events.id, ids)
-        }
+        acting = {*(await rows_with(self.connection, query, _events.id, ids))}
         chain = await self._part(page, truncated=first + self.limit < len(ids))
         return msgspec.structs.replace(chain, count=len(ids), participants=len(acting))
 
@@ -113,37 +111,30 @@ class _ChainSearch:
         from_start = Dot(start.interval, start.height) if late else None
         clock = end.stamp
         columns = [_events.id, _events.height, _participants.interval]
+        query = select(*columns, *([_events.clock] if late else [])).join_from(
+            tables.events, tables.participants, tables.PARTICIPANT_OF_EVENT
+        )
         verdicts: dict[int, bool] = {}
 
         async def judge(ids: Collection[int]) -> None:
-            query = select(*columns, *([] if from_start is None else [_events.clock])).join_from(
-                tables.events, tables.participants, tables.PARTICIPANT_OF_EVENT
-            )
-            for event_id, height, interval, *clocks in await rows_with(
-                connection, query, _events.id, ids
-            ):
-                verdicts[event_id] = clock.height_at(interval) >= height and (
-                    from_start is None or from_start.reached_by(clocks[0])
+            for row in await rows_with(connection, query, _events.id, ids):
+                verdicts[row.id] = clock.height_at(row.interval) >= row.height and (
+                    from_start is None or from_start.reached_by(row.clock)
                 )
 
         async def inside(ids: list[int]) -> dict[int, list[int]]:
-            neighbours = await onwards(ids)
-            effects = {
-                effect for effects in neighbours.values() for effect in effects if effect <= end.id
-            }
-            await judge(effects - verdicts.keys())
+            steps = await onwards(ids)
+            reached = {event for effects in steps.values() for event in effects if event <= end.id}
+            await judge(reached - verdicts.keys())
             return {
-                event_id: [effect for effect in effects if verdicts.get(effect, False)]
-                for event_id, effects in neighbours.items()
+                cause: [effect for effect in effects if verdicts.get(effect, False)]
+                for cause, effects in steps.items()
             }
 
         return inside
 
     async def _count_by_clocks(self) -> tuple[int, int] | tuple[None, None]:
-        """The number of events of the whole chain, and of participants; None if they are too many.
-
-        A participant's part is a range of its events, whose numbers have no holes.
-        """
+        """The numbers of the whole chain's events and participants; None if they are too many."""
         connection, start, end = self.connection, self.start, self.end
         trace_id = start.trace_id
         acting = await ranges.spans(connection, trace_id, start.id, end.id, MOST_COUNTED)
@@ -156,11 +147,10 @@ class _ChainSearch:
             if (height := packed_height_at(clock, span.interval)) > span.base
         ]
         dot = Dot(start.interval, start.height)
+        marks = await ranges.last_at_or_below(connection, trace_id, heights)
         tops = {
             number: mark
-            for number, mark in (
-                await ranges.last_at_or_below(connection, trace_id, heights)
-            ).items()
+            for number, mark in marks.items()
             if mark.id >= start.id and dot.reached_by(mark.clock)
         }
         firsts = await ranges.first_that(
@@ -197,12 +187,8 @@ class _ChainSearch:
                 event, is_delivery = positions[event_id], type_ == EventType.received
                 steps.append((event, *step_of_part(event, part, is_delivery)))
         for effect in ids:
-            likely = (
-                positions[cause]
-                for cause in self.overlay.neighbours(effect, -1)
-                if cause in positions
-            )
-            steps += [(positions[effect], cause, positions[effect]) for cause in likely]
+            causes = positions.keys() & self.overlay.neighbours(effect, -1)
+            steps += [(positions[effect], positions[cause], positions[effect]) for cause in causes]
         _, sources, targets = zip(*sorted(steps), strict=True)
         size = len(ids) + len(parts)
         chain = lying_between(size, positions[first], positions[last], sources, targets)

@@ -74,10 +74,7 @@ class Copies(Subject):
         first: int,
         last: int,
     ) -> list[AloneInHand]:
-        """Publishes between two ids, of participants with one message in hand.
-
-        Publishes with a link or a conversation's key are left out.
-        """
+        """Publishes by participants with one message in hand, without a link or a shared key."""
         if not participants:
             return []
         binds = {"trace": trace_id, "participants": [*participants], "first": first, "last": last}
@@ -94,10 +91,7 @@ class Copies(Subject):
     async def fate_of(
         self, connection: AsyncConnection, event_id: int, large: Large = ALL_LARGE
     ) -> Fate:
-        """A publish's fate, queue by queue.
-
-        Raises `NotFoundError`, and `BadRequestError` for a received event.
-        """
+        """A publish's fate; raises `NotFoundError`, and `BadRequestError` for a received event."""
         publish = await by_id(connection, event_id, NOTHING_LARGE)
         if publish.type is not EventType.published or publish.routed_queues is None:
             raise BadRequestError(f"event {event_id} was received: only a publish has deliveries")
@@ -111,7 +105,9 @@ class Copies(Subject):
             is_cut = len(ids) < sum(count for _, count in firsts)
         # A dead letter's headers say where it came from.
         stored = await list_by_ids(connection, ids, large | _PROPERTIES)
-        events = [conversation_event(event) for event in stored.items if event.id not in stored.heavy]
+        events = [
+            conversation_event(event) for event in stored.items if event.id not in stored.heavy
+        ]
         async for event in read_in_chunks(connection, [*stored.heavy], _PROPERTIES):
             events.append(conversation_event(event))
         root = conversation_event(publish)
@@ -152,9 +148,8 @@ async def losses_of(
     connection: AsyncConnection, trace_id: int, ids: Collection[int]
 ) -> dict[int, dict[str, Loss]]:
     """The losses of publishes' copies, by publish and queue."""
-    query = select(
-        _lost_copies.event_id, _lost_copies.queue, _lost_copies.at, _lost_copies.reason
-    ).where(_lost_copies.trace_id == trace_id)
+    columns = _lost_copies["event_id", "queue", "at", "reason"]
+    query = select(*columns).where(_lost_copies.trace_id == trace_id)
     losses: dict[int, dict[str, Loss]] = {}
     for event_id, queue, *loss in await rows_with(connection, query, _lost_copies.event_id, ids):
         losses.setdefault(event_id, {})[queue] = Loss(*loss)

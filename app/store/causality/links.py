@@ -89,13 +89,12 @@ async def edge_causes(connection: AsyncConnection, ids: Sequence[int]) -> dict[i
 async def of_event(
     connection: AsyncConnection, dialect: Dialect, trace_id: int, event_id: int
 ) -> EventLinks:
-    binds = {"trace": trace_id, "id": event_id}
-    bounds = {"candidate": int(EdgeKind.candidate), "most": MOST_NAMING + 1}
-    causes, effects = await dialect.rows_of(connection, _OF_ONE, binds | bounds)
-    links = [Named(cause, *_rule_and_kind(rule, kind)) for cause, _, rule, kind in causes]
-    of_others = [Naming(effect, *_rule_and_kind(rule, kind)) for _, effect, rule, kind in effects]
-    edges = NamedBy(of_others[:MOST_NAMING], truncated=len(of_others) > MOST_NAMING)
-    return EventLinks(links, edges)
+    binds = {"trace": trace_id, "id": event_id, "candidate": int(EdgeKind.candidate)}
+    rows = await dialect.rows_of(connection, _OF_ONE, binds | {"most": MOST_NAMING + 1})
+    causes = [Named(cause, *_rule_and_kind(rule, kind)) for cause, _, rule, kind in rows[0]]
+    effects = [Naming(effect, *_rule_and_kind(rule, kind)) for _, effect, rule, kind in rows[1]]
+    named_by = NamedBy(effects[:MOST_NAMING], truncated=len(effects) > MOST_NAMING)
+    return EventLinks(causes, named_by)
 
 
 async def with_equals(connection: AsyncConnection, trace_id: int, ids: Collection[int]) -> set[int]:
@@ -118,10 +117,9 @@ async def late_between(connection: AsyncConnection, trace_id: int, a: int, b: in
 
 @dataclass(eq=False)
 class Evident:
-    """Messages, links and what the broker did, in one direction.
+    """Messages, links and what the broker did, in one direction; an ``overlay`` adds likely steps.
 
-    ``first`` is the first event that is stored, ``limit`` the most that one step returns. An
-    ``overlay`` adds likely steps.
+    ``first`` is the first event that is stored, ``limit`` the most that one step returns.
     """
 
     connection: AsyncConnection
@@ -290,10 +288,7 @@ class ConversationWalk:
 
 
 async def path(connection: AsyncConnection, a: int, b: int) -> CausalPath:
-    """A shortest way between two events, searched backwards; the one through the smallest ids.
-
-    Cut where the later one's past is very large.
-    """
+    """A shortest way, searched backwards, through the smallest ids; cut in a very large past."""
     if a >= b:
         return CausalPath(None)  # a cause has a smaller id than its effect
     towards_b: dict[int, PathStep] = {}

@@ -19,14 +19,10 @@ _participants = tables.participants.c
 
 
 async def spans(
-    connection: AsyncConnection,
-    trace_id: int,
-    first_id: int,
-    last_id: int,
-    limit: int | None = None,
+    connection: AsyncConnection, trace_id: int, first: int, last: int, limit: int | None = None
 ) -> list[ParticipantSpan]:
     """The participants with events in a span of ids; at most ``limit``, and one more."""
-    query = acting_sql(Question(trace_id, first_id, last_id))
+    query = acting_sql(Question(trace_id, first, last))
     clause = "" if limit is None else f" LIMIT {limit + 1}"
     return [*map(ParticipantSpan._make, await connection.exec_driver_sql(query + clause))]
 
@@ -66,9 +62,7 @@ async def _marks(
 async def names_of(
     connection: AsyncConnection, trace_id: int, numbers: Collection[int]
 ) -> dict[int, Who]:
-    query = select(_participants.number, _participants.name).where(
-        _participants.trace_id == trace_id
-    )
+    query = select(*_participants["number", "name"]).where(_participants.trace_id == trace_id)
     rows = await rows_with(connection, query, _participants.number, numbers)
     return {row.number: Who(*row) for row in rows}
 
@@ -77,12 +71,10 @@ async def services_of(
     connection: AsyncConnection, trace_id: int, numbers: Collection[int]
 ) -> dict[int, tuple[str, str]]:
     """(service, user) of each participant; a service is the client's name, else the user."""
-    service = func.coalesce(_participants.client, _participants.user)
-    query = select(_participants.number, service, _participants.user).where(
-        _participants.trace_id == trace_id
-    )
+    columns = _participants["number", "client", "user"]
+    query = select(*columns).where(_participants.trace_id == trace_id)
     rows = await rows_with(connection, query, _participants.number, numbers)
-    return {number: (service, user) for number, service, user in rows}
+    return {row.number: (row.user if row.client is None else row.client, row.user) for row in rows}
 
 
 async def oldest(connection: AsyncConnection, trace_id: int) -> Any:

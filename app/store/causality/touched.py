@@ -115,9 +115,7 @@ class Futures(Subject):
         last_id = max(last_id, starts[-1].id)
         future = await _future(connection, starts, last_id)
         caused, cut = await _effects_by_messages(connection, starts, last_id)
-        query = select(
-            _events.id, _events.participant, _events.height, _events.queue, _events.recorded_at
-        )
+        query = select(*_events["id", "participant", "height", "queue", "recorded_at"])
         rows = await rows_with(connection, query, _events.id, caused)
         heights = await _late_positions(connection, starts, rows)
         verdicts = Counter(future.verdict_of(*position) for position in heights)
@@ -165,34 +163,25 @@ async def _future(
         """The number of events that hold, and the first of each participant."""
         reached = {number: mark for number, mark in tops.items() if holds(mark)}
         firsts = await ranges.first_that(connection, trace_id, reached, holds)
-        return _count_events(reached, firsts), firsts
+        # The numbers of a participant's events have no holes.
+        return sum(top.seq - firsts[number].seq + 1 for number, top in reached.items()), firsts
 
     after_count, firsts = await count_of(is_after)
     newest = max(mark.id for mark in tops.values())
     doubtful = (await doubtful_between(connection, trace_id, first, newest)).future()
     either_count, either_firsts = after_count, firsts
     if doubtful.dots:
-        either_count, either_firsts = await count_of(
-            lambda mark: is_after(mark) or doubtful.holds(mark)
-        )
-    after_first = {number: mark for number, mark in tops.items() if mark.id > first}
-    begins = await ranges.first_that(
-        connection, trace_id, after_first, lambda mark: mark.id > first
-    )
+        either_count, either_firsts = await count_of(lambda m: is_after(m) or doubtful.holds(m))
+    later_count, begins = await count_of(lambda mark: mark.id > first)
     return _EffectsAfter(
         newest=newest,
-        later_count=_count_events(after_first, begins) - (len(starts) - 1),
+        later_count=later_count - (len(starts) - 1),
         after_count=after_count - len(starts),
         unknown_count=either_count - after_count,
         firsts=firsts,
         unknown_firsts=either_firsts,
-        acting=after_first.keys(),
+        acting=begins.keys(),
     )
-
-
-def _count_events(tops: Mapping[int, Mark], firsts: Mapping[int, Mark]) -> int:
-    # From the first to the last of each: their numbers have no holes.
-    return sum(top.seq - firsts[number].seq + 1 for number, top in tops.items())
 
 
 async def _effects_by_messages(

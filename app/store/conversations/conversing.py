@@ -20,8 +20,8 @@ from app.store.spans.imported import handling_times
 from app.stored.conversations import MOST_OTHER_ROOTS
 from model.conversations import Conversation, conversation_of
 from model.gaps import Gap
-from model.happened import Cause, ConversationEvent, causes_of, conversation_event
-from model.message_types import is_in_body, type_of
+from model.happened import Cause, ConversationEvent, causes_of, conversation_event, message_type_of
+from model.message_types import is_in_body
 from model.words import EventType, Via
 
 # The deliveries of a page's messages are read up to this many.
@@ -109,14 +109,8 @@ class Conversing(Roots):
         # Publishes without a cause begin the walk; by keys, the delivery that led to them is known.
         begins = frozenset([first]) if via is Via.conversation else page.roots
         causes = await self._causes(events, page, via, edge_causes, begins)
-        foreign = sorted(
-            {
-                cause.event
-                for message, causes_of_message in edge_causes.items()
-                for cause in causes_of_message
-                if message not in page.roots and cause.event not in page.members
-            }
-        )
+        outer = (edge_causes[message] for message in edge_causes.keys() - page.roots)
+        foreign = sorted({cause.event for edges in outer for cause in edges} - {*page.members})
         other_roots: list[int] = []
         if via is not Via.any and foreign:
             ends = await self.ends_of(foreign[:MOST_FOREIGN])
@@ -192,10 +186,7 @@ class Conversing(Roots):
                 in_body.append(event.id)
         with_body = frozenset[str]({"properties", "payload"})
         async for event in read_in_chunks(self.connection, in_body, with_body):
-            message_type = type_of(
-                event.properties, event.exchange, event.routing_keys, event.payload
-            )
-            read[event.id] = read[event.id]._replace(message_type=message_type)
+            read[event.id] = read[event.id]._replace(message_type=message_type_of(event))
         return dict(sorted(read.items()))
 
     async def _strays(

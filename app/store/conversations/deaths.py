@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.reading.messages import MOST_PROPERTIES, MessageFacts, table_of
+from app.store.reading.messages import MOST_PROPERTIES, table_of
 from app.stored.failures import FailureDraft, FailureKind
 from model.deaths import HANDED_OVER_BEFORE, Death, ReportedDeaths, deaths_of, is_put_off
+from model.event import Event
 from model.times import CLOCKS_DIFFER
 from model.words import ACTS, Disposition, EdgeKind, EventType
 
@@ -66,8 +67,8 @@ _Rejecters: TypeAlias = Mapping[tuple[int, str], Sequence[Any]]
 
 async def first_deaths(
     connection: AsyncConnection,
-    letters: Sequence[MessageFacts],
-    publishes: Mapping[int, MessageFacts],
+    letters: Sequence[Event],
+    publishes: Mapping[int, Event],
 ) -> list[FailureDraft]:
     """The deaths that some dead letters are the first to report, without planned delays.
 

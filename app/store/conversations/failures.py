@@ -22,7 +22,6 @@ from app.store.database.searched import searched_keys
 from app.store.database.subject import Subject, reads, searches
 from app.store.reading import messages
 from app.store.reading.events import MAX_ID
-from app.store.reading.messages import MessageFacts
 from app.store.reading.queries import in_traces, shares_of_traces
 from app.store.reading.times import ids_between
 from app.stored.failures import (
@@ -36,6 +35,8 @@ from app.stored.failures import (
 from app.tracker.links.probes import FAILED
 from model.deaths import NOT_FINAL
 from model.error_queues import Forward, forward_of
+from model.event import Event
+from model.message_types import type_of
 from model.texts import DIRECT_REPLIES
 from model.times import Microseconds
 from model.who import Who
@@ -127,8 +128,6 @@ Candidate: TypeAlias = tuple[int, FailureKind]
 
 
 class _FailureScope(NamedTuple):
-    """The bounds of a search: traces, kinds, and ids."""
-
     traces: dict[int, str]
     kinds: tuple[FailureKind, ...]
     first: int | None
@@ -161,10 +160,7 @@ class Failures(Subject):
         while True:
             candidates, is_end = await _candidates(connection, scope, cursor)
             batch = await _read_failures(connection, scope, candidates)
-            readable = (
-                failure if may_read(failure.vhost) else failure.without_content()
-                for failure in batch
-            )
+            readable = (f if may_read(f.vhost) else f.without_content() for f in batch)
             failures += filter(criteria.lets_through, readable)
             if is_end:
                 return failure_page(failures, limit, None)
@@ -182,9 +178,8 @@ async def _scope(connection: AsyncConnection, criteria: FailureFilter) -> _Failu
     query = select(_traces.id, _traces.vhost).where(*filters((_traces.vhost.in_, criteria.visible)))
     traces = {row.id: row.vhost for row in await connection.execute(query)}
     kinds = tuple(FailureKind) if criteria.kind is None else (criteria.kind,)
-    return _FailureScope(
-        traces, kinds, *await ids_between(connection, criteria.since, criteria.until)
-    )
+    ids = await ids_between(connection, criteria.since, criteria.until)
+    return _FailureScope(traces, kinds, *ids)
 
 
 async def _candidates(
@@ -232,51 +227,42 @@ async def _read_failures(
     ids: defaultdict[FailureKind, list[int]] = defaultdict(list)
     for event_id, kind in candidates:
         ids[kind].append(event_id)
-    facts = await messages.read(connection, {event_id for event_id, _ in candidates})
+    events = await messages.read(connection, {event_id for event_id, _ in candidates})
     forwards = await _forwards(connection, ids[FailureKind.error_queue])
-    causes = {
-        facts[event_id].cause
-        for of_kind in ids.values()
-        for event_id in of_kind
-        if event_id in facts
-    }
-    causes.update(cause.message for cause in forwards.values())
-    unread = {event_id for event_id in causes if event_id is not None and event_id not in facts}
-    facts |= await messages.read(connection, unread)
+    causes = {event.cause for event in events.values()}
+    causes.update(original.message for original in forwards.values())
+    unread = [event_id for event_id in causes - events.keys() if event_id is not None]
+    events |= await messages.read(connection, unread)
+    letters = [events[event_id] for event_id in ids[FailureKind.died] if event_id in events]
     drafts = [
-        *await first_deaths(
-            connection, [facts[e] for e in ids[FailureKind.died] if e in facts], facts
-        ),
-        *await _came_back(connection, ids[FailureKind.came_back], facts),
-        *_unroutable(ids[FailureKind.unroutable], facts),
-        *await _in_error_queues(connection, ids[FailureKind.error_queue], forwards, facts),
-        *[
-            draft
-            for kind in _ROW_COLUMNS
-            for draft in await _drafts_of_rows(connection, kind, ids[kind], facts)
-        ],
+        *await first_deaths(connection, letters, events),
+        *await _came_back(connection, ids[FailureKind.came_back], events),
+        *_unroutable(ids[FailureKind.unroutable], events),
+        *await _in_error_queues(connection, ids[FailureKind.error_queue], forwards, events),
     ]
-    names = await _names(connection, drafts, facts)
+    for kind in _ROW_COLUMNS:
+        drafts += await _drafts_of_rows(connection, kind, ids[kind], events)
+    names = await _names(connection, drafts, events)
     order = {kind: position for position, kind in enumerate(FailureKind)}
     drafts.sort(key=lambda draft: (-draft.event, order[draft.kind]))
-    return [_failure(draft, scope, facts, names) for draft in drafts]
+    return [_failure(draft, scope, events, names) for draft in drafts]
 
 
 async def _came_back(
-    connection: AsyncConnection, ids: list[int], facts: dict[int, MessageFacts]
+    connection: AsyncConnection, ids: list[int], events: dict[int, Event]
 ) -> list[FailureDraft]:
     if not ids:
         return []
     rows = (await connection.execute(_CAME_BACK, {"ids": ids})).all()
     newest = {row.newest for row in rows}
-    facts |= await messages.read(connection, newest - facts.keys())
+    events |= await messages.read(connection, newest - events.keys())
     return [
         FailureDraft(
             event=row.id,
-            message=facts[row.id].cause,
+            message=events[row.id].cause,
             kind=FailureKind.came_back,
-            queue=facts[row.id].queue,
-            by=facts[row.newest].participant,
+            queue=events[row.id].queue,
+            by=events[row.newest].participant,
             handed_over=row.newest,
             times=row.times,
         )
@@ -284,13 +270,12 @@ async def _came_back(
     ]
 
 
-def _unroutable(ids: list[int], facts: Mapping[int, MessageFacts]) -> list[FailureDraft]:
-    publishes = [facts[event_id] for event_id in ids if event_id in facts]
+def _unroutable(ids: list[int], events: Mapping[int, Event]) -> list[FailureDraft]:
     return [
-        FailureDraft(event=publish.id, message=publish.id, kind=FailureKind.unroutable)
-        for publish in publishes
-        if publish.exchange
-        or not any(key.startswith(_DIRECT_REPLY) for key in publish.routing_keys)
+        FailureDraft(event=event_id, message=event_id, kind=FailureKind.unroutable)
+        for event_id in ids
+        if (publish := events.get(event_id))
+        and (publish.exchange or not any(k.startswith(_DIRECT_REPLY) for k in publish.routing_keys))
     ]
 
 
@@ -298,14 +283,14 @@ async def _drafts_of_rows(
     connection: AsyncConnection,
     kind: FailureKind,
     ids: list[int],
-    facts: Mapping[int, MessageFacts],
+    events: Mapping[int, Event],
 ) -> list[FailureDraft]:
     """Failures with rows of their own: overdue events, and copies that are gone."""
     columns, drafts = _ROW_COLUMNS[kind], []
     query = select(*columns).where(columns[0].in_(ids), text(_CONDITIONS[kind]))
     # In the order of event and reason; PostgreSQL takes no constant, as a missing queue is, there.
     for event_id, reason, queue in await connection.execute(query.order_by(*columns[:2])):
-        event = facts.get(event_id)
+        event = events.get(event_id)
         if event is not None:
             message = event_id if event.cause is None else event.cause
             drafts.append(FailureDraft(event_id, message, kind, queue or event.queue, reason))
@@ -340,11 +325,11 @@ async def _in_error_queues(
     connection: AsyncConnection,
     ids: list[int],
     forwards: Mapping[int, _Original],
-    facts: Mapping[int, MessageFacts],
+    events: Mapping[int, Event],
 ) -> list[FailureDraft]:
     """Publishes into error queues, with the message that failed if it is known."""
     drafts = []
-    for event in (facts[event_id] for event_id in ids if event_id in facts):
+    for event in (events[event_id] for event_id in ids if event_id in events):
         original = forwards.get(event.id, _Original(None, None, None))
         address = event.exchange, event.routing_keys
         # The body may not be stored, or the headers be too long to be read here.
@@ -362,7 +347,7 @@ async def _in_error_queues(
                 by=event.participant,
                 handed_over=original.delivery,
                 candidate=candidate,
-                to=next(iter(event.routed_queues), None),
+                to=next(iter(event.routed_queues or ()), None),
                 path=forward.path and (forward.path[0], (forward.path[1],)),
             )
         )
@@ -370,12 +355,9 @@ async def _in_error_queues(
 
 
 async def _delivery_of_body(
-    connection: AsyncConnection, event: MessageFacts, body: bytes | None
+    connection: AsyncConnection, event: Event, body: bytes | None
 ) -> int | None:
-    """The newest of a participant's last deliveries before an event with its ``body``.
-
-    None stands for the event's own body.
-    """
+    """The newest of a participant's last deliveries with a ``body``, by default an event's own."""
     publish = tables.events.alias().c
     last = (
         select(_events.id, _events.payload, _events.payload_bytes, _events.payload_sha256)
@@ -399,24 +381,20 @@ async def _delivery_of_body(
         )
     else:
         query = query.where(last.payload_bytes == len(body), last.payload == body)
-    delivery: int | None = (await connection.execute(query)).scalar()
-    return delivery
+    return (await connection.execute(query)).scalar()
 
 
 _Names: TypeAlias = Mapping[tuple[int, int], Who]
 
 
 async def _names(
-    connection: AsyncConnection, drafts: Sequence[FailureDraft], facts: Mapping[int, MessageFacts]
+    connection: AsyncConnection, drafts: Sequence[FailureDraft], events: Mapping[int, Event]
 ) -> _Names:
     numbers: defaultdict[int, set[int]] = defaultdict(set)
     for draft in drafts:
-        event, message = facts[draft.event], facts.get(draft.message or 0)
-        numbers[event.trace_id].update(
-            number
-            for number in (draft.by, None if message is None else message.participant)
-            if number is not None
-        )
+        event, message = events[draft.event], events.get(draft.message or 0)
+        participants = draft.by, None if message is None else message.participant
+        numbers[event.trace_id].update(number for number in participants if number is not None)
     return {
         (trace_id, number): who
         for trace_id, of_trace in numbers.items()
@@ -425,9 +403,9 @@ async def _names(
 
 
 def _failure(
-    draft: FailureDraft, scope: _FailureScope, facts: Mapping[int, MessageFacts], names: _Names
+    draft: FailureDraft, scope: _FailureScope, events: Mapping[int, Event], names: _Names
 ) -> Failure:
-    event, message = facts[draft.event], facts.get(draft.message or 0)
+    event, message = events[draft.event], events.get(draft.message or 0)
     publish = event if message is None else message
     exchange, keys = publish.exchange, publish.routing_keys
     if message is None and draft.path is not None:
@@ -441,7 +419,7 @@ def _failure(
     fields = {
         "message": None if message is None else message.id,
         "vhost": scope.traces[event.trace_id],
-        "type": publish.type_through(exchange, keys),
+        "type": type_of(publish.properties, exchange, keys, publish.payload),
         "at": Microseconds(event.recorded_at),
         "by": name_of(draft.by),
         "publisher": None if message is None else name_of(message.participant),

@@ -142,10 +142,7 @@ class Conversations(Subject):
         choice: ConversationFilter,
         limit: int,
     ) -> ConversationPage:
-        """Up to ``limit`` conversations of the ``choice``, read for ``size`` roots at a time.
-
-        A search that takes too long ends the page, if there were others before.
-        """
+        """Up to ``limit`` conversations of the ``choice``, read for ``size`` roots at a time."""
 
         async def work(connection: AsyncConnection) -> tuple[list[int], list[ListedConversation]]:
             roots = [*await roots_before(connection, cursor)]
@@ -157,7 +154,7 @@ class Conversations(Subject):
         while True:
             try:
                 roots, evaluated = await self.database.search(Lane.search, work)
-            except BadRequestError:
+            except BadRequestError:  # it took too long
                 if not looked_at:
                     raise
                 break

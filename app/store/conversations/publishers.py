@@ -62,10 +62,8 @@ def _records(newest: int, publishes: int) -> str:
 async def publishers_of(
     trace: Roots, events: Collection[ConversationEvent], via: Via
 ) -> dict[int, PublisherRecord]:
-    """The publishes of the participants of events, since the first of these.
-
-    Along conversations keys, too, say where a publish belongs.
-    """
+    """The publishes since the first of these events, by the participants of all."""
+    # Along conversations keys, too, say where a publish belongs.
     without_key = _HAS_NO_KEY if via is Via.conversation else ""
     statement = _records(MOST_NEWEST, MOST_PUBLISHES)
     query = text(statement.format(listed=trace.dialect.listed, none=without_key)).bindparams(

@@ -44,10 +44,7 @@ _WAY_BACK = text(
 
 @dataclass(eq=False)
 class Roots:
-    """Ways back within a trace, whose events are stored from ``first`` on.
-
-    An ``overlay`` adds likely links and keys.
-    """
+    """Ways back in a trace, stored from ``first`` on; an ``overlay`` adds likely links and keys."""
 
     connection: AsyncConnection
     dialect: Dialect
@@ -63,15 +60,10 @@ class Roots:
         trace_id: int,
         overlay: Overlay = NO_OVERLAY,
     ) -> Self:
-        """The ways back of a trace, from its oldest event on."""
-        first = await oldest(connection, trace_id)
-        return cls(connection, dialect, trace_id, first, overlay)
+        return cls(connection, dialect, trace_id, await oldest(connection, trace_id), overlay)
 
     async def roots_of(self, event_id: int, message: int | None, via: Via) -> list[int]:
-        """The roots of an event's conversation, the first with which it began.
-
-        ``message`` is the event's publish, if it has one.
-        """
+        """The roots of an event's conversation, its beginning first; ``message`` is its publish."""
         start = event_id if message is None or message < self.first else message
         if via is Via.any:
             return [start]
@@ -85,23 +77,16 @@ class Roots:
 
     async def _roots_by_keys(self, way: Sequence[int]) -> list[int]:
         """The roots of all events that share a key with a way from an event to its root."""
-        roots, seen_ids, all_keys = {way[-1]}, set(way), set[bytes]()
+        roots, seen, all_keys = {way[-1]}, set(way), set[bytes]()
         level: Collection[int] = way
         while level:
             keys = set[bytes]().union(*(await self.keys_of(level)).values())
             new = sorted(keys - all_keys)[: MOST_SHARED - len(all_keys)]
             all_keys.update(new)
-            sharing = [
-                event_id for event_id in await self._sharers(new) if event_id not in seen_ids
-            ]
-            ways = await self._ways_back(sharing)
-            roots |= {
-                event_id
-                for event_id, cause in ways.items()
-                if cause is None and event_id not in seen_ids
-            }
-            level = [event_id for event_id in ways if event_id not in seen_ids]
-            seen_ids.update(ways)
+            ways = await self._ways_back({*await self._sharers(new)} - seen)
+            level = ways.keys() - seen
+            roots |= {event_id for event_id in level if ways[event_id] is None}
+            seen |= level
         return sorted(roots)
 
     async def keys_of(self, ids: Collection[int]) -> dict[int, set[bytes]]:
@@ -160,9 +145,8 @@ class Roots:
             for chunk in chunks(sorted(level)):
                 for event_id, causes in (await evident.neighbours([*chunk])).items():
                     smallest[event_id] = min(causes, default=None)
-            level = {
-                cause for event_id in level if (cause := smallest[event_id]) is not None
-            } - smallest.keys()
+            lesser = {smallest[event_id] for event_id in level} - smallest.keys()
+            level = {event_id for event_id in lesser if event_id is not None}
         return smallest
 
 

@@ -64,9 +64,9 @@ async def by_ids(
     """The events with these ids, in their order; those that do not exist are left out."""
     if not ids:
         return []
-    events = map(_event, await connection.execute(_query(large), {"ids": ids}))
-    rows = {event.id: event for event in events}
-    return [rows[event_id] for event_id in ids if event_id in rows]
+    rows = await connection.execute(_query(large), {"ids": ids})
+    events = {event.id: event for event in map(_event, rows)}
+    return [events[event_id] for event_id in ids if event_id in events]
 
 
 async def list_by_ids(
@@ -75,17 +75,17 @@ async def list_by_ids(
     """`by_ids`, without large fields that are too much at once: long lists are then empty."""
     if not ids:
         return EventList([])
-    rows, heavy = {}, {}
+    events, heavy = {}, {}
     for *values, weight in await connection.execute(_light_query(large), {"ids": ids}):
         event = _event(values)
-        rows[event.id] = event
+        events[event.id] = event
         if weight:
             heavy[event.id] = int(weight)
     if heavy and sum(heavy.values()) <= AT_ONCE:
-        rows |= {event.id: event for event in await by_ids(connection, [*heavy], large)}
+        events |= {event.id: event for event in await by_ids(connection, [*heavy], large)}
         heavy = {}
     in_order = {event_id: heavy[event_id] for event_id in ids if event_id in heavy} if heavy else {}
-    return EventList([rows[event_id] for event_id in ids if event_id in rows], in_order)
+    return EventList([events[event_id] for event_id in ids if event_id in events], in_order)
 
 
 async def read_in_chunks(

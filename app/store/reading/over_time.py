@@ -48,7 +48,7 @@ async def _stored_extent(
         return None
     ids = [event_id for row in rows for event_id in row]
     query = select(_events.recorded_at).where(_events.id.in_(ids))
-    times = list((await connection.execute(query)).scalars())
+    times = [*(await connection.execute(query)).scalars()]
     return min(ids), max(ids), min(times), max(times)
 
 
@@ -123,10 +123,8 @@ async def _count(
             counts[0 if kind == int(EventType.published) else 1] += count
             counts[2] += count if unmatched else 0
     return [
-        Bucket(
-            Microseconds(start + n * width), published + received, published, received, unmatched
-        )
-        for n, (published, received, unmatched) in enumerate(sums)
+        Bucket(Microseconds(start + n * width), counts[0] + counts[1], *counts)
+        for n, counts in enumerate(sums)
     ]
 
 
@@ -139,21 +137,17 @@ async def _estimate(
     connection: AsyncConnection, histogram: Histogram, first: int, end: int
 ) -> Histogram:
     """Add estimates of the events from ``first`` on; from ``end`` on they were counted."""
-    query = select(tables.blocks).where(
-        _blocks.number >= block_of(first), _blocks.number < block_of(end)
-    )
+    blocks = _blocks.number >= block_of(first), _blocks.number < block_of(end)
     sums, start = [0.0] * len(histogram.buckets), histogram.buckets[0].at
-    for number, earliest, latest in await connection.execute(query):
+    for number, earliest, latest in await connection.execute(select(tables.blocks).where(*blocks)):
         count = BLOCK - max(0, first - number * BLOCK)
         left, right = ((moment - start) / histogram.width for moment in (earliest, latest))
         _spread(sums, count, left, right)
     first_whole = _bucket_of(histogram, histogram.counted_since or start)
-    buckets = [
-        Bucket(bucket.at, (bucket.events or 0) + round(extra))
-        if extra or n <= first_whole
-        else bucket
-        for n, (bucket, extra) in enumerate(zip(histogram.buckets, sums, strict=True))
-    ]
+    buckets = [*histogram.buckets]
+    for n, (bucket, extra) in enumerate(zip(histogram.buckets, sums, strict=True)):
+        if extra or n <= first_whole:
+            buckets[n] = Bucket(bucket.at, (bucket.events or 0) + round(extra))
     return msgspec.structs.replace(histogram, buckets=buckets)
 
 

@@ -58,29 +58,21 @@ class Participants(Subject):
         the last of its events that this one knows of, and that event's ``seq`` counts them. A
         participant is left out if retention has removed its every event at or before this one.
         """
-        heights = await self._heights(connection, event)
-        entries = []
-        for chunk in chunks([*heights]):
-            pairs, values = self.database.dialect.numbers(
-                [(number, heights[number][1]) for number in chunk]
-            )
-            query = _LAST_KNOWN.format(pairs=pairs, trace=event.trace_id)
-            rows: Sequence[Any] = (await connection.exec_driver_sql(query, values)).all()
-            entries += [VectorEntry(number, heights[number][0], seq) for number, seq in rows]
-        return entries
-
-    async def _heights(
-        self, connection: AsyncConnection, event: Event
-    ) -> dict[int, tuple[str, int]]:
-        height_at = event.stamp.height_at
+        height_at, dialect = event.stamp.height_at, self.database.dialect
         binds = {"trace": event.trace_id, "event": event.id}
-        [rows] = await self.database.dialect.rows_of(connection, [_EXISTING], binds)
-        heights = {}
-        for number, name, interval, base in rows:
+        [owners] = await dialect.rows_of(connection, [_EXISTING], binds)
+        names, heights, entries = {}, [], []
+        for number, name, interval, base in owners:
             height = height_at(interval)
             if height > base:  # the base is the last owner's
-                heights[number] = (name, height)
-        return heights
+                names[number] = name
+                heights.append((number, height))
+        for chunk in chunks(heights):
+            pairs, values = dialect.numbers(chunk)
+            query = _LAST_KNOWN.format(pairs=pairs, trace=event.trace_id)
+            rows: Sequence[Any] = (await connection.exec_driver_sql(query, values)).all()
+            entries += [VectorEntry(number, names[number], seq) for number, seq in rows]
+        return entries
 
     @reads
     async def list(
@@ -91,33 +83,26 @@ class Participants(Subject):
         before_id: int | None = None,
         limit: int = 1_000,
     ) -> list[Participant]:
-        """Participants of a trace, those with the newest events first.
-
-        ``before_id``: only those whose last event has a smaller id, for the next page.
-        """
+        """Participants of a trace by their last event, the newest first, and ``before_id``."""
         first = tables.events.alias("first")
         fields: list[ColumnElement[Any]] = [
             _traces.vhost,
             _participants.number,
-            *(_participants[name] for name in _IDENTITY),
+            *_participants[_IDENTITY],
             _participants.published,
             _participants.seq - _participants.published,
             _participants.interval,
             # Its events are numbered without holes, and retention removes the first ones.
             _participants.seq - first.c.seq + 1,
-            _participants.lamport,
-            _participants.first_event_id,
-            _participants.last_event_id,
+            *_participants["lamport", "first_event_id", "last_event_id"],
             *map(literal_column, EVIDENCE),
         ]
         query = (
             select(*fields)
             .join(tables.traces, _traces.id == _participants.trace_id)
             .join(first, first.c.id == _participants.first_event_id)
-            .where(
-                _participants.trace_id == trace_id,
-                *filters((_participants.last_event_id.__lt__, before_id)),
-            )
+            .where(_participants.trace_id == trace_id)
+            .where(*filters((_participants.last_event_id.__lt__, before_id)))
             .order_by(_participants.last_event_id.desc())
             .limit(limit)
         )
@@ -128,8 +113,11 @@ class Participants(Subject):
         participants = []
         for row in rows:
             columns, evidence = row[: -len(EVIDENCE)], Evidence(*row[-len(EVIDENCE) :])
-            actors = _connection_columns(channels[row.number], programs[row.number])
-            participants.append(Participant(*[*columns, evidence, *actors]))
+            own_channels, processes = channels[row.number], len(programs[row.number])
+            connections = len({(channel.node, channel.connection) for channel in own_channels})
+            note = SHARED_NOTE.format(processes) if processes > 1 else None
+            presence = connections, processes, note, own_channels
+            participants.append(Participant(*[*columns, evidence, *presence]))
         return participants
 
 
@@ -137,12 +125,8 @@ async def _channels_of(
     connection: AsyncConnection, trace_id: int, numbers: list[int]
 ) -> defaultdict[int, list[ParticipantChannel]]:
     channels: defaultdict[int, list[ParticipantChannel]] = defaultdict(list)
-    fields = [_channels[name] for name in ParticipantChannel.__struct_fields__]
-    query = (
-        select(_channels.participant, *fields)
-        .where(_channels.trace_id == trace_id)
-        .order_by(_channels.number)
-    )
+    query = select(_channels.participant, *_channels[ParticipantChannel.__struct_fields__])
+    query = query.where(_channels.trace_id == trace_id).order_by(_channels.number)
     for number, *values in await rows_with(connection, query, _channels.participant, numbers):
         channels[number].append(ParticipantChannel(*values))
     return channels
@@ -159,17 +143,8 @@ async def _programs_of(
         _connections.user == _channels.user,
     )
     query = (
-        select(
-            *(
-                _participants.number,
-                _participants.key,
-                _participants.user,
-                _participants.place,
-                _participants.client,
-                _connections.process,
-            ),
-            _connections.client.label("other"),
-        )
+        select(*_participants["number", "key", "user", "place", "client"])
+        .add_columns(_connections.process, _connections.client.label("other"))
         .join(tables.channels, tables.CHANNELS_OF_PARTICIPANT)
         .join(tables.connections, is_connection)
         .where(_participants.trace_id == trace_id, _connections.process.is_not(None))
@@ -181,11 +156,3 @@ async def _programs_of(
         if not is_by_name or row.other == row.client:
             programs[row.number].add(row.process)
     return programs
-
-
-def _connection_columns(
-    channels: list[ParticipantChannel], programs: set[str]
-) -> tuple[int, int, str | None, list[ParticipantChannel]]:
-    connections = len({(channel.node, channel.connection) for channel in channels})
-    note = SHARED_NOTE.format(len(programs)) if len(programs) > 1 else None
-    return connections, len(programs), note, channels

@@ -77,8 +77,6 @@ class _Part(NamedTuple):
 
 
 class _Order(NamedTuple):
-    """The order of a list."""
-
     sort: Sort
     descending: bool
 
@@ -104,13 +102,12 @@ class _OddText(msgspec.Struct, frozen=True):
             body = case((self.in_plain, None), else_=_events.payload)
             query = select(_events.id, body, self.encoding).where(_events.id.in_(chunk))
             for event_id, payload, encoding in await connection.execute(query):
-                if payload is None or self._is_in(
-                    searchable(payload, encoding, may_be_escaped(self.part))
-                ):
+                if payload is None or self._is_in(payload, encoding):
                     matches.add(event_id)
         return [event_id for event_id in ids if event_id in matches]
 
-    def _is_in(self, body: bytes | None) -> bool:
+    def _is_in(self, payload: bytes, encoding: str | None) -> bool:
+        body = searchable(payload, encoding, may_be_escaped(self.part))
         return body is not None and any(spelling in body for spelling in spellings(self.part))
 
     def check(self, read: int) -> None:
@@ -123,10 +120,9 @@ class _OddText(msgspec.Struct, frozen=True):
 
 
 class _Scope(msgspec.Struct, frozen=True):
-    """The traces to look in, and the conditions on their events.
+    """The traces to search, and the conditions on their events; ``bounds`` are on ids alone.
 
-    ``lookups`` are values that the index has the events of: the first of them leads, and only its
-    events are held to everything else. ``bounds`` are conditions on ids alone.
+    The first of the ``lookups`` leads: only its events are held to everything else.
     """
 
     traces: list[int]
@@ -146,9 +142,8 @@ class _Scope(msgspec.Struct, frozen=True):
             indexed.append(self._publish_index_part(numbers, leads, rest))
         if leads.fallback is None:
             return [indexed]
-        older = self._scan_part(
-            numbers, _events.id < leads.first, leads.fallback, *map(has_key, rest)
-        )
+        is_older = _events.id < leads.first
+        older = self._scan_part(numbers, is_older, leads.fallback, *map(has_key, rest))
         newer = [part._replace(query=part.query.where(part.id >= leads.first)) for part in indexed]
         return [[older], newer]
 
@@ -202,7 +197,7 @@ class _Scope(msgspec.Struct, frozen=True):
 
 
 class Events(Subject):
-    """The events of all traces."""
+    """Events of all traces."""
 
     get = read_method(by_id)
     get_all = read_method(all_by_ids)
@@ -249,10 +244,7 @@ class Events(Subject):
         descending: bool = True,
         large: Large = ALL_LARGE,
     ) -> EventPage:
-        """The page with this number, from 1, with counts; empty after the last.
-
-        Raises, and leaves out large fields, as `find`.
-        """
+        """The page with this number, from 1, with counts; empty after the last. As `find`."""
         offset = (page - 1) * page_size
 
         async def work(connection: AsyncConnection) -> EventPage:
@@ -307,30 +299,23 @@ def _lane(
 
 
 async def _scope(
-    connection: AsyncConnection,
-    dialect: Dialect,
-    criteria: EventFilter,
-    after_id: int | None = None,
+    connection: AsyncConnection, dialect: Dialect, criteria: EventFilter, after: int | None = None
 ) -> _Scope:
-    query = select(_traces.id, _traces.events).where(*filters((_traces.vhost.in_, criteria.visible)))
-    if after_id is not None:
-        query = query.where(_traces.last_event_id > clamp(after_id))
+    query = select(_traces.id, _traces.events).where(
+        *filters((_traces.vhost.in_, criteria.visible))
+    )
+    if after is not None:
+        query = query.where(_traces.last_event_id > clamp(after))
     traces = (await connection.execute(query)).all()
-    narrowed = conditions(criteria, dialect)
+    restrictions = conditions(criteria, dialect)
     indexed = await keys.index_starts(connection) if criteria.message_names else {}
     by_index, by_event = lookups(criteria, dialect, indexed)
     first, end = await ids_between(connection, criteria.since, criteria.until)
-    scope = _Scope(
-        [row[0] for row in traces],
-        sum(row[1] for row in traces),
-        narrowed + by_event,
-        by_index,
-        [],
-        _odd_text(criteria, dialect),
-    )
+    numbers, total = [row[0] for row in traces], sum(row[1] for row in traces)
+    text = _odd_text(criteria, dialect)
+    scope = _Scope(numbers, total, restrictions + by_event, by_index, [], text)
     if first is not None and end is not None:
-        scope.bounds.append(lambda event_id: event_id >= first)
-        scope.bounds.append(lambda event_id: event_id < end)
+        scope.bounds.extend((lambda event_id: event_id >= first, lambda event_id: event_id < end))
     return scope
 
 
@@ -392,7 +377,7 @@ async def _page(
     limit: int,
     offset: int,
 ) -> tuple[Sequence[int], int]:
-    """A page's ids in order, and how many there are altogether."""
+    """A page's ids in order, and the number of all."""
     if offset == 0 and not criteria.names_traces_alone:
         # Most searches find less than a page: nothing is left to be counted.
         probe = await _ids(connection, scope, order, limit + 1, 0)
@@ -411,10 +396,7 @@ async def _page(
 async def _ids_without_holes(
     connection: AsyncConnection, scope: _Scope, descending: bool, limit: int, offset: int
 ) -> range | None:
-    """Ids by position; None if others' events or removed ones are among them.
-
-    If there are as many ids from the first to the last as there are events, all are theirs.
-    """
+    """Ids by position; None if others' events or removed ones are among them."""
     oldest = select(func.min(_events.id)).where(_events.trace_id == _traces.id)
     query = select(oldest.scalar_subquery(), _traces.last_event_id).where(
         _traces.id.in_(scope.traces), _traces.events > 0
@@ -450,19 +432,17 @@ async def _list_ids(
     shares = [scope.parts(numbers) for numbers in shares_of_traces(scope.traces)]
     if not shares:
         return []
-    parts = [
-        [*itertools.chain.from_iterable(alternatives)] for alternatives in zip(*shares, strict=True)
-    ]
+    parts = [[*itertools.chain.from_iterable(group)] for group in zip(*shares, strict=True)]
     if len(parts) == 1:
         query = _merge(parts[0], order, limit, offset)
         return [row[0] for row in await connection.execute(query)]
     # The scanned parts are read only where the others do not fill the list.
     by_id = order.sort is Sort.id
     entries: list[tuple[Any, int]] = []
-    for alternatives in reversed(parts) if order.descending else parts:
+    for group in reversed(parts) if order.descending else parts:
         shortfall = limit + offset - (len(entries) if by_id else 0)
         if shortfall > 0:
-            query = _merge(alternatives, order, shortfall, 0)
+            query = _merge(group, order, shortfall, 0)
             entries += [(key, event_id) for event_id, key in await connection.execute(query)]
     entries.sort(reverse=order.descending)
     return [event_id for _, event_id in entries[offset : offset + limit]]

@@ -15,6 +15,7 @@ from app.store.database.subject import Subject, reads
 from app.store.reading import messages
 from app.stored.assertions import MOST_REACHED, Reach
 from model.assertions.judging import WatchedEvent
+from model.happened import message_type_of
 from model.message_types import is_in_body
 from model.ways import Direction
 
@@ -87,17 +88,17 @@ async def _find(connection: AsyncConnection, ids: Collection[int]) -> dict[int, 
 
 async def _read(connection: AsyncConnection, rows: Sequence[Any]) -> list[WatchedEvent]:
     """The events; a body is read only if nothing else says the message's type."""
-    facts = [messages.facts(row) for row in rows]
+    events = [messages.event_of(row) for row in rows]
     in_body = await messages.read(
-        connection, [event.id for event in facts if is_in_body(event.properties)]
+        connection, [event.id for event in events if is_in_body(event.properties)]
     )
     return [
         WatchedEvent(
             event.id,
             event.recorded_at,
             is_publish=event.queue is None,
-            message_type=in_body.get(event.id, event).type,
+            message_type=message_type_of(in_body.get(event.id, event)),
             message=event.cause,
         )
-        for event in facts
+        for event in events
     ]
