@@ -133,7 +133,7 @@ class Settings(BaseSettings):
     """Who has access: the broker's users with their rights, or anybody (`none`, on a loopback
     address only)."""
     service_name: str | None = Field(default=None, max_length=200)
-    """What this service is called among several on one PostgreSQL; unset: the machine's name and
+    """Name of this service among several on one PostgreSQL; unset: the machine's name and
     `ITC_PORT`."""
     trusted_proxies: Names = ()
     """Addresses of reverse proxies whose `X-Forwarded-For` is believed."""
@@ -174,8 +174,8 @@ class Settings(BaseSettings):
     """Most routed copies of a trace that wait for their delivery; beyond that the oldest are
     forgotten and counted."""
     hold_seconds: Annotated[float, Field(ge=5, le=3600)] = 10
-    """Among several services, how long one keeps a trace whose broker is out of its reach, but
-    not of another's."""
+    """Among several services, how long one keeps a trace whose broker it cannot reach while another
+    can."""
     reorder_seconds: Annotated[float, Field(ge=0, le=60)] = 1
     """On a cluster: how long a delivery waits for a publish that it overtook, and a publish for a
     delivery that it names."""
@@ -198,7 +198,7 @@ class Settings(BaseSettings):
     """How often a mark is published in a traced virtual host while there is traffic, so that a loss
     shows; 0 for never."""
     audit_seconds: Annotated[float, Field(ge=0, le=3600)] = 5
-    """How often the broker's own counters are held against what was traced; 0 for never."""
+    """How often the broker's own counters are compared with what was traced; 0 for never."""
     tracing_check_seconds: Seconds = 15
     """How often to look whether tracing is still switched on."""
 
@@ -208,8 +208,8 @@ class Settings(BaseSettings):
     """A JSON file with a list of own rules beside the built-in ones, for all traces
     (docs/links.md)."""
     proposals: bool = True
-    """Whether the service looks by itself, beside capture, for what ties messages together where
-    they tell little of their causes (docs/links.md)."""
+    """Whether the service looks by itself, beside capture, for fields that tie messages together
+    where few of them name their causes (docs/links.md)."""
     indexed_headers: Names = ()
     """Headers by which events are found at once, separated by commas, beside those that rules of
     links look at."""
@@ -222,10 +222,10 @@ class Settings(BaseSettings):
     """A collector that spans of a period may be sent to, with OTLP over HTTP: `http://host:4318`,
     with a user and a password in it if it asks for them (docs/interchange.md)."""
     otlp_export_headers: SecretStr | None = None
-    """What each request to it says in headers: `name=value`, comma separated."""
+    """Headers of each request to it: `name=value`, comma separated."""
 
     webhook_url: Annotated[SecretUrl | None, Heading("Assertions")] = None
-    """Where violations of assertions are told, `https://host/path`: as CloudEvents, by POST
+    """Where violations of assertions are sent, `https://host/path`: as CloudEvents, by POST
     (docs/assertions-live.md); unset: nowhere."""
     webhook_secret_file: File | None = None
     """A file with the secret that signs them; unset: they are not signed."""

@@ -102,8 +102,8 @@ class PublisherRecord(NamedTuple):
         return share(self.spanned, self.reactions - self.spanned)
 
     def __str__(self) -> str:
-        spans = f", by spans {self.coverage_by_spans:.0%}" if self.spanned else ""
-        return f"coverage {self.coverage or 0:.0%}{spans}"
+        spans = f", spans tell {self.coverage_by_spans:.0%}" if self.spanned else ""
+        return f"{self.coverage or 0:.0%} of its messages name a cause{spans}"
 
 
 class Involved(NamedTuple):
@@ -881,7 +881,7 @@ def sentence_of(
         clauses.append(f"{number:,} {verb(number, 'is', 'are')} in the hands of {names}")
     if unnamed:
         auxiliary = verb(len(unnamed), "has", "have")
-        clauses.append(f"{listed(unnamed)} {auxiliary} published since without naming a cause")
+        clauses.append(f"{listed(unnamed)} {auxiliary} published since then without naming one")
     if silent:
         clauses.append(
             f"{listed(silent)} published for others since, and"

@@ -19,7 +19,7 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
 
 
 _DESCRIPTIONS = {
-    400: "An invalid name, id or combination.",
+    400: "An invalid name, id or combination of parameters.",
     401: "No credentials, wrong ones, or too few rights.",
     403: "A browser sends this on behalf of another origin's page.",
     404: "No such thing, or not visible to this user.",
@@ -27,13 +27,13 @@ _DESCRIPTIONS = {
     409: "A valid request, but not now.",
     412: "The request's conditions do not hold for the file as it is.",
     413: "The request's body is too large.",
-    415: "A content type or a compression that is not read here.",
+    415: "A content type or compression that is not supported here.",
     416: "The range starts after the file's end.",
     429: "Slow down.",
     500: "The job failed; the reason is the job's own.",
     501: "Jobs need packages that are not installed; the reason says which.",
     503: "The broker, its management API or the database is unavailable.",
-    507: "The exports take all the space that they may: delete some.",
+    507: "Exports have reached their size limit: delete some.",
 }
 
 

@@ -47,8 +47,8 @@ class Slots:
             return
         if self._queue_length is not None and self._queue.count_of(owner) >= self._queue_length:
             raise TooManyRequestsError(
-                f"{self._queue_length} of your searches wait already; ask again when some have"
-                " ended, or narrow them down"
+                f"{self._queue_length} of your searches are waiting already; try again when some"
+                " have ended, or narrow them down"
             )
         turn = asyncio.get_running_loop().create_future()
         self._queue.put(owner, (owner, turn))

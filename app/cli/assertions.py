@@ -53,7 +53,7 @@ def assert_(
 ) -> None:
     """Say whether assertions held; by default over the last day.
 
-    Ends with 0 if all hold, 1 if one is violated, and 9 if none is, but of one it is not known.
+    Exits with 0 if all hold, 1 if one is violated, 9 if none is violated but one is unknown.
     """
     parameters = {"vhost": vhost, "via": via, **asdict(period)}
     results = report(client, "/itc_db/reports/assertions", content=content_of(file), **parameters)
@@ -128,7 +128,7 @@ def _xml_text(text: str) -> str:
 
 
 def show_assertions(client: ServiceClient, vhost: AnyVhost = None, json: Json = False) -> None:
-    """Show what must hold, and for how many events it did, did not, or nobody knows."""
+    """List assertions, and for how many events each held, did not, or is unknown."""
     headings = "VHOST, ASSERTION: name, HELD, VIOLATED, UNKNOWN, WAITING, SAYS"
     show_list(client.get(_PATH, vhost=vhost), json, columns(headings, SAYS=_says))
 
@@ -139,21 +139,21 @@ def _says(row: dict[str, Any]) -> str:
 
 
 def set_assertions(client: ServiceClient, vhost: Vhost, file: Input) -> None:
-    """Hold the assertions of a file against a virtual host from now on, and no others."""
+    """Watch a virtual host by the assertions of a file from now on, and by no others."""
     client.send("PUT", f"{_PATH}/{segment(vhost)}", content=content_of(file))
     assertions = client.get(_PATH, vhost=vhost)
     say(f"{printable(vhost)}: {number_of(len(assertions), 'assertion')}")
 
 
 def remove_assertion(client: ServiceClient, vhost: Vhost, name: Name) -> None:
-    """Remove one assertion; what it found stays."""
+    """Remove one assertion; its violations stay."""
     client.send("DELETE", f"{_PATH}/{segment(vhost)}/{segment(name)}")
     say(f"{printable(vhost)}: assertion {printable(name)} removed")
 
 
 assertions = family(
     "assertions",
-    "Look at and change what must hold in a virtual host while its events come.",
+    "Manage the assertions that a virtual host's events are checked by as they come.",
     show=show_assertions,
     set=set_assertions,
     remove=remove_assertion,
@@ -169,7 +169,7 @@ def violations(
     limit: PageLimit = 100,
     json: Json = False,
 ) -> None:
-    """List what did not hold, newest first."""
+    """List violations of assertions, newest first."""
     parameters = {
         "vhost": vhost,
         "assertion": assertion,
@@ -180,7 +180,7 @@ def violations(
     answer = client.get("/itc_db/violations", **parameters)
     show_list(answer, json, _VIOLATIONS)
     if answer["truncated"] and not json:
-        say(f"there are more: --until {answer['items'][-1]['found_at']} shows those before")
+        say(f"there are more: --until {answer['items'][-1]['found_at']} shows earlier ones")
 
 
 _VIOLATIONS = columns(

@@ -39,7 +39,7 @@ def conversation(
     ] = 1_000,
     json: Json = False,
 ) -> None:
-    """Show what a message led to: queues, deliveries, what came of them, and the times."""
+    """Show what a message led to: queues, deliveries, outcomes and times."""
     answer = client.get(f"/itc_db/conversations/{event}", via=via, limit=limit)
     if json:
         as_json(answer)
@@ -62,12 +62,12 @@ def conversations(
     vhost: Vhost,
     via: JoinVia = "links",
     limit: Limit = 50,
-    min_seconds: Annotated[float | None, typer.Option(help="Of this duration or longer.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(help="Of this duration or shorter.")] = None,
+    min_seconds: Annotated[float | None, typer.Option(help="Lasting this long or longer.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Lasting at most this long.")] = None,
     outcome: Annotated[str | None, typer.Option(help=f"{', '.join(Outcome)}.")] = None,
     json: Json = False,
 ) -> None:
-    """The conversations of a virtual host, those that began last first."""
+    """List the conversations of a virtual host, newest first."""
     parameters = {
         "vhost": vhost,
         "via": via,

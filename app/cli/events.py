@@ -55,12 +55,10 @@ def events(
         str | None, typer.Option(help=f"{', '.join(word.name for word in Disposition)}.")
     ] = None,
     limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=500, help="How many.")] = 50,
-    follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Keep following new ones.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep showing new ones.")] = False,
     json: Json = False,
 ) -> None:
-    """The newest events, oldest first."""
+    """Show the newest events, oldest first."""
     parameters: dict[str, Any] = {
         "vhost": vhost,
         "exchange": exchange,
@@ -129,7 +127,7 @@ def _print_lines(events: list[dict[str, Any]]) -> None:
 
 
 def deliveries(client: ServiceClient, event: EventId, json: Json = False) -> None:
-    """What became of a publish, queue by queue, and who handled, rejected or holds it."""
+    """Show what became of a publish in each queue, and who handled, rejected or holds it."""
     answer = client.get(f"/itc_db/events/{event}/deliveries", payload=None if json else "none")
     rows = [
         (queue["queue"], queue["state"], delivery)
@@ -157,10 +155,10 @@ def compare(
     client: ServiceClient,
     requirements: Requirements,
     a: Annotated[int, typer.Argument(min=1, help="An event's id.")],
-    b: Annotated[int, typer.Argument(min=1, help="Another's.")],
+    b: Annotated[int, typer.Argument(min=1, help="Another event's id.")],
     json: Json = False,
 ) -> None:
-    """Compare two events. Exits with 0 if ordered, 3 if concurrent, 9 if that is not known."""
+    """Compare two events. Exits with 0 if ordered, 3 if concurrent, 9 if unknown."""
     answer = client.get(f"/itc_db/compare/{a}/{b}")
     if json:
         as_json(answer)
@@ -204,8 +202,8 @@ def _walk(name: str, cursor: str, summary: str) -> Command:
 
 
 causes = _walk(
-    "causes", "before", "What happened before an event, and may have led to it; the nearest first."
+    "causes", "before", "List what happened before an event and may have led to it, nearest first."
 )
 effects = _walk(
-    "effects", "after", "What happened after an event, and it may have led to; the nearest first."
+    "effects", "after", "List what happened after an event and may have come of it, nearest first."
 )

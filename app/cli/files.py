@@ -51,20 +51,24 @@ def chain(
     file: Annotated[
         str | None,
         typer.Option(
-            help="Name of the export; .jsonl, .csv, …; by default as the file's to save it in."
+            help="Name of the export (.jsonl, .csv, …); by default its extension is --output's."
         ),
     ] = None,
     via: Annotated[
-        Via, typer.Option(help="Along messages and links, also conversations, or all that may be.")
+        Via,
+        typer.Option(
+            help="Follow links (messages, and the causes they name), conversation (shared keys "
+            "too), or any (all that may have had a part)."
+        ),
     ] = Via.any,
     limit: Limit = 200,
     wait: Wait = True,
     output: Output = None,
     json: Json = False,
 ) -> None:
-    """Show the chain between two events, or with --file or -o have the service export it.
+    """Show the chain between two events; with --file or -o, have the service export it.
 
-    Exits with 0 if there is one, with 3 if there is none and nothing was written, with 9 if there
+    Exits with 0 if there is one, with 3 if there is none (nothing is written then), with 9 if there
     may be one that was not recorded.
     """
     if file is None and output is None and wait:
@@ -107,10 +111,10 @@ def _at_once(
             say(_counts_text(answer, answer["count"]))
         table(SHOWN_COLUMNS, answer["events"])
     elif answer["truncated"]:
-        complain("it is too long to be shown at once: -o FILE writes it")
+        complain("it is too long to show: -o FILE writes it")
     say_caveats(answer)
     if answer["next"] is not None:
-        complain("there are more: -n says how many to show, -o FILE writes them all")
+        complain("there are more: -n shows more of them, -o FILE writes them all")
     return answer
 
 
@@ -140,7 +144,7 @@ def _say_summary(summary: dict[str, Any], say: Callable[[str], None]) -> None:
 
 
 def exports(client: ServiceClient, json: Json = False) -> None:
-    """Every export."""
+    """List the exports."""
     headings = "FROM, TO, FILE, VHOST, EVENTS, BYTES, CREATED_AT"
     show_list(client.get("/itc_db/exports"), json, columns(headings))
 
@@ -159,7 +163,7 @@ def delete(client: ServiceClient, from_: FromId, to: ToId, file: FileName) -> No
 
 
 export = family(
-    "export", "The files that chains were written to.", list=exports, get=get, delete=delete
+    "export", "Manage the files that chains were written to.", list=exports, get=get, delete=delete
 )
 
 
@@ -212,12 +216,12 @@ def export_period(
     wait: Wait = True,
     json: Json = False,
 ) -> None:
-    """Write what began in a period for other tools, and save it; by default the last hour.
+    """Save what began in a period as a file for other tools; by default the last hour.
 
-    As FILE ends: .ocel.json, .otlp.json (spans), .asyncapi.json, .asyncapi.yaml.
+    FILE's extension is the format: .ocel.json, .otlp.json (spans), .asyncapi.json, .asyncapi.yaml.
     """
     if file == STDOUT:
-        raise CommandError(Exit.usage, "a period is written to a file, whose name says as what")
+        raise CommandError(Exit.usage, "name a file: its extension is the period's format")
     path = f"/itc_db/periods/{segment(vhost)}/{segment(file.name)}"
     summary = run_job(client, path, wait, json, via=via, **asdict(period))
     as_json(summary) if json else _say_period(summary)
@@ -234,7 +238,7 @@ def send(
     wait: Wait = True,
     json: Json = False,
 ) -> None:
-    """Send a period's spans to the collector that the service knows (ITC_OTLP_EXPORT_URL)."""
+    """Send a period's spans to the service's collector (ITC_OTLP_EXPORT_URL)."""
     summary = run_job(client, "/itc_db/spans", wait, json, vhost=vhost, via=via, **asdict(period))
     as_json(summary) if json else _say_period(summary)
     if summary["refused"]:
@@ -245,7 +249,7 @@ def send(
 
 period = family(
     "period",
-    "A period for other tools: an event log, spans, AsyncAPI.",
+    "Export a period for other tools: as an event log, spans or AsyncAPI.",
     export=export_period,
     send=send,
 )
@@ -265,7 +269,7 @@ def _say_period(summary: dict[str, Any]) -> None:
     if summary["file"]:
         say(f"{number_of(summary['bytes'], 'byte')} in {printable(summary['location'])}")
     if summary.get("cut"):
-        say(f"CUT: of {summary['cut']} conversations only their first 10,000 events")
+        say(f"CUT: {summary['cut']} conversations have only their first 10,000 events")
     if summary.get("left_out"):
-        say(f"LEFT OUT: {summary['left_out']} events, because there are too many ways or types")
+        say(f"LEFT OUT: {summary['left_out']} events: there are too many paths or types")
     say_caveats(summary, say)

@@ -84,7 +84,7 @@ def migrate() -> None:
 
 
 def settings() -> None:
-    """The settings in force, passwords hidden."""
+    """Show the settings in force, with passwords hidden."""
     configuration = load_settings()
     table(
         ("VARIABLE", "VALUE"),
@@ -107,9 +107,9 @@ def _text_of(value: object) -> str:
 
 
 def doctor(json: Json = False) -> None:
-    """Check everything the service depends on, and say what to do about what is wrong.
+    """Check everything the service depends on, and say how to fix what is wrong.
 
-    Exits with 1 if something is wrong; with 0 if all is ok or could merely be better.
+    Exits with 1 if something is wrong, with 0 if all is ok or could merely be better.
     """
     # What libraries log about it would stand between the findings, which say it better.
     logging.basicConfig(handlers=[logging.NullHandler()])

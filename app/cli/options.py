@@ -35,7 +35,7 @@ AnyVhost = Annotated[
 EventId = Annotated[int, typer.Argument(metavar="EVENT", min=1, help="An event's id.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Wait = Annotated[
-    bool, typer.Option("--wait/--no-wait", help="Wait for the end, or print the job's number.")
+    bool, typer.Option("--wait/--no-wait", help="Wait for the job, or just print its number.")
 ]
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Where to save it; - for stdout.")
@@ -43,12 +43,12 @@ Output = Annotated[
 Name = Annotated[str, typer.Argument(help="Its name.")]
 FileName = Annotated[str, typer.Argument(metavar="FILE", help="Its name.")]
 Input = Annotated[str, typer.Argument(metavar="FILE", help="A file of YAML or JSON; - for stdin.")]
-_LINKS = "links (messages, and what they name as their cause)"
+_LINKS = "links (messages, and the causes they name)"
 WalkVia = Annotated[
-    str, typer.Option(help=f"What leads on: {_LINKS}, conversation (shared keys too) or any.")
+    str, typer.Option(help=f"Follow {_LINKS}, conversation (shared keys too) or any.")
 ]
 JoinVia = Annotated[
-    str, typer.Option(help=f"What belongs together: {_LINKS}, or conversation (shared keys too).")
+    str, typer.Option(help=f"Join messages by {_LINKS}, or conversation (shared keys too).")
 ]
 Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="How many.")]
 PageLimit = Annotated[int, typer.Option("-n", "--limit", min=1, max=1_000, help="How many.")]
@@ -70,13 +70,11 @@ class Filters:
 
     type_: Annotated[
         str | None,
-        typer.Option("--type", help="published or received; a message's, for conversations."),
+        typer.Option("--type", help="published or received; for conversations, a message type."),
     ] = None
     participant: Annotated[
         str | None,
-        typer.Option(
-            help="Of this participant: its name, or its number. Digits are always a number."
-        ),
+        typer.Option(help="Of this participant, by name or number (digits alone are a number)."),
     ] = None
     since: FromTime = None
     until: ToTime = None
@@ -116,7 +114,7 @@ class MessageFilters:
     message_id: Annotated[str | None, typer.Option(help="With this message id.")] = None
     correlation_id: Annotated[str | None, typer.Option(help="With this correlation id.")] = None
     conversation: Annotated[
-        str | None, typer.Option(help="Of this conversation: a trace id, or whatever it shares.")
+        str | None, typer.Option(help="Of this conversation, by its key, such as a trace id.")
     ] = None
 
 
@@ -173,15 +171,15 @@ class ActingRules:
     participant: Annotated[
         str | None,
         typer.Option(
-            help="Who counts as a participant: client (the default of a new trace), host, user, "
-            "connection or channel; as it is if left out."
+            help="Who counts as a participant: client (default of a new trace), host, user, "
+            "connection or channel. Unchanged if left out."
         ),
     ] = None
     quiet: Annotated[
         list[str] | None,
         typer.Option(
             help="Traffic that joins no clocks: exchange:NAME or queue:NAME, with * for any "
-            "characters. May be given several times; '' for none; as it is if left out."
+            "characters. May be repeated; '' for none. Unchanged if left out."
         ),
     ] = None
 

@@ -27,12 +27,12 @@ def failures(
     type_: Annotated[str | None, typer.Option("--type", help="Messages of this type.")] = None,
     exception: Annotated[str | None, typer.Option(help="With this exception, or type.")] = None,
     groups: Annotated[
-        bool, typer.Option("--groups", help="By queue, reason, type and exception.")
+        bool, typer.Option("--groups", help="Group by queue, reason, type and exception.")
     ] = False,
     limit: PageLimit = 100,
     json: Json = False,
 ) -> None:
-    """Messages that died, came back, reached nobody, or were put into an error queue."""
+    """List messages that died, came back, reached nobody or went to an error queue."""
     parameters: dict[str, Any] = {
         "vhost": vhost,
         "kind": kind,
@@ -51,7 +51,7 @@ def failures(
     if not page["complete"]:
         say(gaps_of(page))
     if not page["counted_all"]:
-        say(f"{page['counted']} were counted; there may be older ones")
+        say(f"only the newest {page['counted']} were counted; there may be older ones")
 
 
 _GROUPS = columns("COUNT, KIND, QUEUE, REASON, TYPE, EXCEPTION, BY, LAST: last_at")
@@ -78,7 +78,7 @@ def expectations(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show what messages normally lead to, and what was otherwise; by default in the last hour."""
+    """Show what messages normally lead to, and the exceptions; by default in the last hour."""
     parameters = {"vhost": vhost, "via": via, "wait": wait, **asdict(period)}
     answer = report(client, "/itc_db/reports/expectations", **parameters)
     if json:
@@ -99,7 +99,7 @@ def compare_periods(
     ] = None,
     before_until: Annotated[
         str | None,
-        typer.Option(help="Compare with what began before this time; --since if not given."),
+        typer.Option(help="Compare with what began before this time; default: --since."),
     ] = None,
     via: JoinVia = "links",
     wait: Wait = None,

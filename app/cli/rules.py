@@ -29,14 +29,14 @@ def show_links(
     own_alone: Annotated[bool, typer.Option("--own", help="Only the virtual host's own.")] = False,
     json: Json = False,
 ) -> None:
-    """The rules of a virtual host in their order, and from which event on each holds."""
+    """List a virtual host's rules in order, and the event from which each holds."""
     rows = client.get(_LINKS, vhost=vhost)
     rows = [row for row in rows if not own_alone or row["origin"] == "own"]
     show_list(rows, json, _RULES)
 
 
 def add_link(client: ServiceClient, vhost: Vhost, file: Input) -> None:
-    """Add one rule, in YAML or JSON, to a virtual host's own, or in its namesake's place."""
+    """Add a rule (YAML or JSON) to a virtual host's own; it replaces one of the same name."""
     rule = _read(file)
     if not isinstance(rule, Mapping) or not isinstance(rule.get("name"), str):
         raise CommandError(Exit.usage, f"{file}: one rule is expected, an object with a name")
@@ -46,14 +46,14 @@ def add_link(client: ServiceClient, vhost: Vhost, file: Input) -> None:
 
 
 def remove_link(client: ServiceClient, vhost: Vhost, name: Name) -> None:
-    """Remove one of a virtual host's own rules; links that are stored stay."""
+    """Remove one of a virtual host's own rules; stored links stay."""
     client.send("DELETE", f"{_LINKS}/{segment(vhost)}/{segment(name)}")
     say(f"{printable(vhost)}: rule {printable(name)} removed")
 
 
 links = family(
     "links",
-    "Look at and change the rules by which messages name their causes.",
+    "Manage the rules by which messages name their causes.",
     show=show_links,
     add=add_link,
     remove=remove_link,
@@ -61,7 +61,7 @@ links = family(
 
 
 def hidden(client: ServiceClient, vhost: Vhost, json: Json = False) -> None:
-    """Ways by which causes came to messages, and not through the broker: outboxes, HTTP calls."""
+    """List connections between programs outside the broker, such as outboxes and HTTP calls."""
     answer = client.get("/itc_db/hidden", vhost=vhost)
     answer["items"] = answer.pop("ways")
     show_list(answer, json, columns("RULE, FROM: from.name, TO: to.name, LINKS, LAST: last_at"))
@@ -106,17 +106,17 @@ def correlate(
         typer.Option(
             min=1,
             metavar="N",
-            help="Make the Nth proposal of the newest report on this virtual host its own rule.",
+            help="Adopt the Nth proposal of the newest report as the virtual host's own rule.",
         ),
     ] = None,
     past: Annotated[
-        bool, typer.Option("--past", help="With --adopt: read what is stored by it, too.")
+        bool, typer.Option("--past", help="With --adopt: apply it to stored messages, too.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Find which fields tie messages together; by default in the last day.
 
-    With --adopt, nothing is looked for: a proposal is taken over as it was last shown.
+    With --adopt it does not search: it adopts a proposal as it was last shown.
     """
     if adopt is not None:
         return _adopt(client, vhost, adopt, past=past)
@@ -209,7 +209,7 @@ def read_past(client: ServiceClient, vhost: str) -> None:
 
 
 def show_proposals(client: ServiceClient, vhost: Vhost, json: Json = False) -> None:
-    """Show what would tie messages together and is not adopted, the best first."""
+    """List proposed rules that are not adopted yet, the best first."""
     answer = client.get(_PROPOSALS, vhost=vhost)
     if json or answer["looked_at"] is None:
         return as_json(answer) if json else say(f"{printable(vhost)}: nothing was looked for yet")
@@ -237,12 +237,12 @@ def adopt_proposal(
     client: ServiceClient,
     vhost: Vhost,
     proposal: Annotated[str, typer.Argument(help="Its id.")],
-    past: Annotated[bool, typer.Option("--past", help="Read what is stored by it, too.")] = False,
+    past: Annotated[bool, typer.Option("--past", help="Apply it to stored messages, too.")] = False,
     of_user: Annotated[
-        str | None, typer.Option("--of", help="The user whose messages alone carry it.")
+        str | None, typer.Option("--of", help="The only user whose messages carry it.")
     ] = None,
 ) -> None:
-    """Make a proposal's rules the virtual host's own; links remove takes one back."""
+    """Make a proposal's rules the virtual host's own; `links remove` removes one again."""
     proposals = client.get(_PROPOSALS, vhost=vhost)["items"]
     parameters = {"vhost": vhost} | ({} if of_user is None else {"of_user": of_user})
     client.send("POST", f"{_PROPOSALS}/{segment(proposal)}/adopt", params=parameters)
@@ -259,7 +259,7 @@ def adopt_proposal(
 
 proposals = family(
     "proposals",
-    "Look at and adopt what would tie messages together, as the service found it by itself.",
+    "List and adopt rules that would tie messages together, as the service found them itself.",
     show=show_proposals,
     adopt=adopt_proposal,
 )

@@ -39,13 +39,13 @@ def size(
     client: ServiceClient,
     vhost: Vhost,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=1, max=3_600, help="How long to look.")
+        float, typer.Option("--seconds", min=1, max=3_600, help="How long to measure.")
     ] = 60,
     json: Json = False,
 ) -> None:
-    """Reckon what a day of a trace will take, from a look of a minute.
+    """Estimate a day's storage from one minute of traffic.
 
-    A day has busy hours and quiet ones: look in a busy one, or for longer.
+    Run it in a busy hour, or for longer: a day has both busy and quiet hours.
     """
     samples = [_look(client, vhost)]
     deadline = samples[0].moment + seconds
@@ -70,7 +70,7 @@ def estimate_day(vhost: str, samples: list[ServiceSample]) -> dict[str, Any]:
     if events <= 0:
         raise CommandError(
             Exit.failure,
-            f"{vhost}: no event was stored in {seconds:.0f} s: look again when there is traffic",
+            f"{vhost}: no event was stored in {seconds:.0f} s: try again when there is traffic",
         )
     rates = [
         (newer.events - earlier.events) / (newer.moment - earlier.moment)

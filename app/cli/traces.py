@@ -25,34 +25,34 @@ def start(
         bool | None,
         typer.Option(
             "--bodies/--no-bodies",
-            help="Whether messages' bodies are stored, and read for links; as it is if left out, "
-            "and yes for a new trace.",
+            help="Whether to store messages' bodies and read them for links: yes for a new trace. "
+            "Unchanged if left out.",
             show_default=False,
         ),
     ] = None,
     exchange: Annotated[
         list[str] | None,
         typer.Option(
-            help="Take only what is published to this exchange, or to those that this pattern "
-            "covers (* for one word, # for any number, parted by dots; '' for the default "
-            "exchange); several times for several."
+            help="Capture only what is published to this exchange, or to those that match this "
+            "topic pattern (* is one word, # any number; '' is the default exchange). May be "
+            "repeated."
         ),
     ] = None,
     queue: Annotated[
         list[str] | None,
         typer.Option(
-            help="Take only deliveries of this queue, or of those that this pattern covers; "
-            "several times for several."
+            help="Capture only deliveries from this queue, or from those that match this pattern. "
+            "May be repeated."
         ),
     ] = None,
     later: Annotated[
         bool,
-        typer.Option("--later", help="Exchanges and queues may be named that there are not yet."),
+        typer.Option("--later", help="Allow exchanges and queues that do not exist yet."),
     ] = False,
 ) -> None:
-    """Start capturing a virtual host, and wait until it runs, or say what it waits for.
+    """Start capturing a virtual host, and wait until the trace runs or say what it waits for.
 
-    Exits with 6 if it waits: it will run once that is over, and captures nothing until then.
+    Exits with 6 if it waits: it runs once that is over, and captures nothing until then.
     """
     selection: dict[str, Any] = {"bodies": bodies, "exchanges": exchange or None}
     selection |= {"queues": queue or None, "later": later or None}
@@ -85,13 +85,13 @@ def stop(client: ServiceClient, vhost: Vhost) -> None:
 
 
 def reset(client: ServiceClient, vhost: Vhost) -> None:
-    """Make the checkpoint of a trace that fails anew; a gap says what is lost. Its events stay."""
+    """Rebuild a failed trace's checkpoint; a gap shows what is lost. Its events stay."""
     client.send("PUT", trace_path(vhost), json={"reset": True})
     say(f"{printable(vhost)}: reset")
 
 
 def traces(client: ServiceClient, json: Json = False) -> None:
-    """Every trace with its state. Exits with 1 if one has failed."""
+    """List traces and their states. Exits with 1 if one has failed."""
     statuses = client.get("/itc_db/traces")
     show_list(statuses, json, _LISTED)
     if any(status["state"] == "failed" for status in statuses):
@@ -100,7 +100,7 @@ def traces(client: ServiceClient, json: Json = False) -> None:
 
 trace = family(
     "trace",
-    "Start, stop and look at the capture of virtual hosts.",
+    "Start, stop and list the capture of virtual hosts.",
     start=start,
     stop=stop,
     reset=reset,

@@ -20,14 +20,14 @@ JobId = Annotated[int, typer.Argument(min=1, help="The job's number.")]
 
 
 def list_jobs(client: ServiceClient, json: Json = False) -> None:
-    """The jobs that are kept, newest first."""
+    """List the jobs, newest first."""
     rows = client.get("/itc_db/jobs", limit=_MOST_JOBS)
     headings = "ID, KIND, STATE, PERCENT, STAGE, VHOST, CREATED_AT, ERROR"
     show_list(rows, json, columns(headings), limit=_MOST_JOBS)
 
 
 def show(client: ServiceClient, number: JobId) -> None:
-    """One job, as JSON."""
+    """Show one job as JSON."""
     as_json(client.get(f"/itc_db/jobs/{number}"))
 
 
@@ -37,7 +37,7 @@ def cancel(client: ServiceClient, number: JobId) -> None:
     say(f"job {number}: cancelled")
 
 
-jobs = family("jobs", "Jobs of the service.", list=list_jobs, show=show, cancel=cancel)
+jobs = family("jobs", "Manage the service's jobs.", list=list_jobs, show=show, cancel=cancel)
 
 
 def restamp(
@@ -47,15 +47,15 @@ def restamp(
     links: Annotated[
         bool,
         typer.Option(
-            "--links", help="Read the messages again, too, by the rules of links that hold now."
+            "--links", help="Read the messages again, too, by the link rules that hold now."
         ),
     ] = False,
     wait: Wait = True,
     json: Json = False,
 ) -> None:
-    """Stamp the stored events of a virtual host anew, by other rules or by those it has.
+    """Stamp a virtual host's stored events again, by other rules or by its present ones.
 
-    The trace goes on, and pauses at the end. Events keep their ids and causes, and their links
+    The trace goes on, with a pause at the end. Events keep their ids and causes, and their links
     unless the messages are read again.
     """
     wish = rules.wish() | ({"links": True} if links else {})
@@ -71,8 +71,8 @@ def restamp(
         say(f"  {number_of(summary['edges'], 'link')}")
     if summary["cut"]:
         say(
-            f"  {summary['cut']} messages are not stored whole (ITC_PAYLOAD_MAX_BYTES): rules that"
-            " look into bodies did not read them"
+            f"  {summary['cut']} messages are not stored whole (ITC_PAYLOAD_MAX_BYTES): rules about"
+            " bodies did not read them"
         )
     return None
 
@@ -89,9 +89,9 @@ def archive(
     wait: Wait = True,
     json: Json = False,
 ) -> None:
-    """Write the oldest events of a virtual host as Parquet, so that they may be pruned.
+    """Archive a virtual host's oldest events as Parquet, so that they can be pruned.
 
-    They stay where they are until `prune --archived`.
+    They stay in the database until `prune --archived`.
     """
     if (keep_days is None) == (before is None):
         raise CommandError(Exit.usage, "say what to archive: with either --keep-days or --before")
@@ -110,10 +110,10 @@ def prune(
     client: ServiceClient,
     vhost: Vhost,
     keep_events: Annotated[
-        int | None, typer.Option(min=1, help="How many of the newest events stay.")
+        int | None, typer.Option(min=1, help="Keep this many of the newest events.")
     ] = None,
     keep_days: Annotated[
-        float | None, typer.Option(help="Events younger than this many days stay.")
+        float | None, typer.Option(help="Keep events younger than this many days.")
     ] = None,
     archived: Annotated[
         bool, typer.Option("--archived", help="Only remove what is archived.")
@@ -123,7 +123,7 @@ def prune(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Remove the oldest events of a virtual host; without options, as its own retention would."""
+    """Remove a virtual host's oldest events; without options, as its retention would."""
     parameters = {"vhost": vhost, "archived": archived, "dry_run": dry_run}
     bounds = {"keep_events": keep_events, "keep_days": keep_days}
     parameters |= {name: value for name, value in bounds.items() if value is not None}
@@ -131,6 +131,6 @@ def prune(
     if json:
         as_json(answer)
     else:
-        verb = "would go" if dry_run else "went"
+        verb = "would be removed" if dry_run else "removed"
         participants = number_of(answer["participants"], "participant")
-        say(f"{number_of(answer['events'], 'event')} {verb}, {participants} with them")
+        say(f"{number_of(answer['events'], 'event')} and {participants} {verb}")

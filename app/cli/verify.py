@@ -56,18 +56,16 @@ def touched(
     events: Events,
     verdict: VerdictOption = None,
     limit: PageLimit = 100,
-    to: Annotated[
-        int | None, typer.Option(min=1, help="Only of what came up to this event.")
-    ] = None,
+    to: Annotated[int | None, typer.Option(min=1, help="Only events up to this one.")] = None,
     until: Annotated[
-        Until, typer.Option(help="Only of the minute after them, or before a gap begins.")
+        Until, typer.Option(help="Only events of the minute after them, or before the next gap.")
     ] = Until.now,
     output: Output = None,
     json: Json = False,
 ) -> None:
-    """List what came since some events: what they caused, may have, cannot have, or nobody knows.
+    """List what came after events by verdict: caused, may have been, cannot have been, unknown.
 
-    With -o (.jsonl or .parquet) all that came since one, with the evidence, and its manifest.
+    With -o (.jsonl or .parquet), save all that came after one event, with evidence and a manifest.
     """
     if output is not None:
         answer = _write_touched(client, events, output)
@@ -111,10 +109,10 @@ def _write_touched(client: ServiceClient, events: list[int], output: Path) -> di
 
 
 def verify(file: File, key: Key = None, json: Json = False) -> None:
-    """Check a file of what an event touched: its sum, its signature, and each verdict again.
+    """Check a file of what an event touched: its checksum, its signature, and each verdict.
 
-    From the stamps in it alone, without a service. Exits with 0 if nothing is wrong, otherwise
-    with 1, and says what is wrong with which line. What it says of the file it has counted itself.
+    Needs no service: it goes by the stamps in the file and counts for itself. Exits with 0 if
+    nothing is wrong, otherwise with 1, and says what is wrong in which line.
     """
     trusted = _trusted_key(key)
     manifest = _manifest(manifest_of(file))
@@ -233,9 +231,9 @@ def _say(file: Path, manifest: dict[str, Any], errors: list[str], trusted: bytes
     say(printable(f"{file}: {events}, each verdict follows from its stamps"))
     event, vhost = manifest["event"], manifest["vhost"]
     if SIGNATURE not in manifest:
-        say("not signed: whoever had the file may have changed it together with its manifest")
+        say("not signed: anybody with the file could have changed it and its manifest")
     elif trusted is None:
-        say(f"signed, by {manifest[SIGNATURE]['key']}: only --key can say that it is the service's")
+        say(f"signed by {manifest[SIGNATURE]['key']}: check with --key that this is the service's")
     else:
         # No stamp tells of a virtual host.
         say(printable(f"signed by the key that was given, as of the virtual host {vhost!r}"))

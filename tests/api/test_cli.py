@@ -294,7 +294,7 @@ async def test_events_are_followed(world: World, tmp_path: Path) -> None:
         (("deliveries", ORDERED), Exit.ok, "handed over for 2 of 2 queues"),
         (("deliveries", INVOICED), Exit.ok, "waiting"),
         (("deliveries", 2), Exit.usage, "only a publish has deliveries"),
-        (("period", "export", "/", "-"), Exit.usage, "written to a file"),
+        (("period", "export", "/", "-"), Exit.usage, "its extension is the period's format"),
         (("chain", ORDERED, ORDERED), Exit.usage, "both ids are the same"),
         (("chain", ORDERED, INVOICED, "--file", "x.exe"), Exit.usage, "ends in one of .jsonl"),
         (("chain", ORDERED, INVOICED, "--file", "../x"), Exit.usage, "name"),
@@ -500,7 +500,7 @@ async def test_a_chain_without_a_file_is_shown_at_once_to_every_reader(
     assert counted == "3 events of 2 participants, complete"
     assert heads.split()[0] == "EVENT"
     assert [row.split()[0] for row in rows] == ["1", "2", "3"]
-    assert first.err == "there are more: -n says how many to show, -o FILE writes them all\n"
+    assert first.err == "there are more: -n shows more of them, -o FILE writes them all\n"
     assert len(first.out.splitlines()) == 5
     assert nothing.code == evident.code == Exit.concurrent
     assert nothing.out.splitlines() == [
@@ -694,7 +694,7 @@ async def test_old_events_are_pruned(run: Command, world: World) -> None:
     preview = await run("prune", "/", "--keep-events", 4, "--dry-run")
     pruned = await run("prune", "/", "--keep-days", 0.5, "--json")
 
-    assert preview.out == "3 events would go, 1 participant with them\n"
+    assert preview.out == "3 events and 1 participant would be removed\n"
     assert pruned.json == {"vhost": "/", "events": 3, "participants": 1, "dry_run": False}
     assert world.traces.pruned == [("/", 4, None, True), ("/", None, 43_200.0, False)]
 

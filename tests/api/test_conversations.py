@@ -17,7 +17,10 @@ from tests.api.test_cli import Command, run, url  # noqa: F401  fixtures
 from tests.api.test_links import ASKED, GOT, NOTED, REPLIED, SERVED, tell_links
 
 PATH = "/itc_db/conversations"
-OPEN = "billing@10.0.0.2 #2 (coverage 0%) has published since without naming a cause"
+OPEN = (
+    "billing@10.0.0.2 #2 (0% of its messages name a cause) has published since then without naming"
+    " one"
+)
 
 
 @pytest.fixture

@@ -386,7 +386,7 @@ def test_what_is_true_and_signed_passes_and_says_whose_words_are_whose(evidence:
     evidence.sign(THEIRS)
     code, said = verify(evidence.file)
     assert code == 0
-    assert "only --key can say that it is the service's" in said
+    assert "check with --key that this is the service's" in said
     answer = json.loads(verify(evidence.file, "--json")[1])
     assert (answer["signed"], answer["faults"]) == (True, [])
     evidence.write(true)

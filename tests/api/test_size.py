@@ -1,4 +1,4 @@
-"""What a day of a trace will take, reckoned from a minute of it."""
+"""The estimate of a day of a trace from a minute of it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_too_little_growth_is_not_relied_on(events: int, grown: int) -> None:
     assert found["bytes_an_event"] == round(last.store / last.all_events, 1)
 
 
-def test_without_traffic_nothing_is_reckoned() -> None:
+def test_without_traffic_nothing_is_estimated() -> None:
     with pytest.raises(CommandError, match="no event was stored in 60 s") as raised:
         estimate_day("/", [look(0, 5, 100), look(60, 5, 100)])
     assert raised.value.code == Exit.failure
@@ -80,7 +80,7 @@ async def test_a_running_trace_is_looked_at(run: Command) -> None:  # noqa: F811
     await run("trace", "start", "/")
     done = await run("size", "/", "--seconds", "1")
     assert done.code == Exit.failure
-    assert "no event was stored in 1 s: look again when there is traffic" in done.err
+    assert "no event was stored in 1 s: try again when there is traffic" in done.err
 
 
 async def test_the_size_of_the_database_is_a_metric(

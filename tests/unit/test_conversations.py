@@ -102,7 +102,7 @@ def test_what_a_consumer_publishes_without_naming_a_cause_may_go_on_what_it_was_
     publishers = {1: PublisherRecord(9, 5, 0), 2: PublisherRecord(unnamed, 4, 1)}
     found = conversation_of(events[0], events, {}, via=via, publishers=publishers)
     assert found.outcome is outcome
-    said = "billing (coverage 25%) has published since without naming a cause"
+    said = "billing (25% of its messages name a cause) has published since then without naming one"
     assert found.sentence.endswith(said) is (outcome is Outcome.open and unnamed == 3)
     assert [(each.name, each.coverage) for each in found.participants] == [
         ("shop", 0.0),
@@ -230,7 +230,8 @@ def test_what_spans_tell_is_said_beside_what_messages_name() -> None:
     publishers = {2: PublisherRecord(3, 4, 1, 2)}
     found = conversation_of(events[0], events, {}, via=Via.links, publishers=publishers)
     assert found.sentence.endswith(
-        "billing (coverage 25%, by spans 50%) has published since without naming a cause"
+        "billing (25% of its messages name a cause, spans tell 50%) has published since then"
+        " without naming one"
     )
     assert [each.coverage_by_spans for each in found.participants] == [None, 0.5]
 

@@ -55,7 +55,7 @@ class ViolationsQuery(KnownFields):
 async def list_violations(
     query: Annotated[ViolationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """List what did not hold, newest first."""
+    """List violations of assertions, newest first."""
     criteria = filter_of(ViolationFilter, query, vhosts=user.vhosts_to_list(query.vhost))
     violations = await parts.store.violations.list(
         criteria, before_id=query.before, limit=query.limit + 1
@@ -73,7 +73,7 @@ async def list_assertions(
     parts: Parts,
     vhost: Annotated[Text | None, Query(description="Of this virtual host.")] = None,
 ) -> Response:
-    """List what must hold, by virtual host and in the order of its file, and what came of it."""
+    """List assertions, by virtual host and in the order of the file, with their results."""
     return json_answer([*await parts.store.assertions.list(user.vhosts_to_list(vhost))])
 
 
@@ -92,7 +92,7 @@ FILE = json_body_of(
 
 @router.put(OF_VHOST, status_code=204, responses={**WRITING, **WITH_BODY}, openapi_extra=FILE)
 async def set_assertions(vhost: Vhost, user: Writer, parts: Parts, request: Request) -> None:
-    """Have these assertions be held against a virtual host, and no others."""
+    """Watch a virtual host by these assertions, and by no others."""
     trace_id = await trace_id_of(vhost, user, parts)
     assertions = await assertions_in(await request.body())
     texts = {
@@ -103,7 +103,7 @@ async def set_assertions(vhost: Vhost, user: Writer, parts: Parts, request: Requ
 
 @router.delete(ONE_ASSERTION, status_code=204, responses=WRITING)
 async def remove_assertion(vhost: Vhost, name: AssertionName, user: Writer, parts: Parts) -> None:
-    """Remove one assertion; what it found stays."""
+    """Remove one assertion; its violations stay."""
     trace_id = await trace_id_of(vhost, user, parts)
     await parts.store.assertions.remove(trace_id, name)
 

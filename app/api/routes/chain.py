@@ -45,9 +45,9 @@ router = APIRouter(tags=["events"])
 
 MOST_EVENTS = 100
 VIA_MEANING = (
-    "`links`: what messages, and links to what they name as their cause, lead through from one "
-    "event to the other. `conversation`: also from what a participant received in a conversation "
-    "to what it published in it later. `any`: all that lies between them in causal order."
+    "`links`: the events on paths of messages, and of links to the causes that they name. "
+    "`conversation`: also from what a participant received in a conversation to what it published "
+    "in it later. `any`: all events between the two in causal order."
 )
 
 
@@ -66,7 +66,7 @@ class ChainQuery(Form, LikelyQuery):
 async def get_chain(
     a: EventId, b: OtherId, query: Annotated[ChainQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """The chain between two events, whichever was first: what is said of them, and its events."""
+    """Show the chain between two events, in either order: their relation and its events."""
     first, second = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
     of_one_trace((first, second))
     if a == b:
@@ -100,16 +100,16 @@ class TouchedQuery(Form):
     )
     verdict: Word[Verdict] | None = Field(
         None,
-        description="List these events: those that were caused, may have been, cannot have been, "
-        "or of which it is unknown.",
+        description="List the events with this verdict: caused, may have been, cannot have been, "
+        "or unknown.",
     )
     limit: WalkLimit = Field(100, description="Most events in the list; at most 1000.")
     after: AfterNext = None
-    to: EventNumber = Field(LAST, description="Only of what came up to this event.")
+    to: EventNumber = Field(LAST, description="Only events up to this one.")
     until: Word[Until] = Field(
         Until.now,
-        description="Only of what was recorded in the `minute` after the last of them, or before a "
-        "`gap` begins.",
+        description="Only events recorded in the `minute` after the last of them, or before the "
+        "next `gap`.",
     )
 
     @field_validator("events", mode="before")
@@ -124,10 +124,10 @@ class TouchedQuery(Form):
 async def get_touched(
     query: Annotated[TouchedQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """Count the events since that were caused by some events, may have been, or cannot have been.
+    """Count the later events that some events caused, may have caused, or cannot have caused.
 
-    And those of which it is unknown, because the publish of a delivery in their past was not seen.
-    With a verdict also these events, by id. Of several events: by any of them.
+    It is unknown where the publish of a delivery in their past was not seen. With `verdict`, the
+    answer lists the events of that verdict, by id. Of several events, any of them counts.
     """
     ids = sorted({*query.events})
     events = await visible_events(parts.store.events, ids, user, NOTHING_LARGE)
@@ -192,7 +192,7 @@ File = Annotated[
     ),
 )
 async def make_touched(event_id: EventId, file: File, asker: JobAsker) -> Response:
-    """Write every event since one, with what that one had to do with it, and the evidence."""
+    """Write every event after one to a file, each with its verdict and the evidence."""
     parts, user = asker.parts, asker.user
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     folder = parts.folders.touched
@@ -204,14 +204,14 @@ async def make_touched(event_id: EventId, file: File, asker: JobAsker) -> Respon
 
 @router.get(ONE_FILE, **download_route("The file, or its manifest."))
 async def download_touched(event_id: EventId, file: File, user: Reader, parts: Parts) -> Response:
-    """Download such a file, or its manifest."""
+    """Download a file of what an event touched, or its manifest."""
     document = await _visible(event_id, file, user, parts)
     return Download(document.path, media_type=document.media_type, filename=document.path.name)
 
 
 @router.delete(ONE_FILE, status_code=204, responses=WRITING)
 async def delete_touched(event_id: EventId, file: File, user: Writer, parts: Parts) -> None:
-    """Remove such a file and its manifest."""
+    """Remove a file of what an event touched, and its manifest."""
     await _visible(event_id, file, user, parts)
     await asyncio.to_thread(parts.folders.touched.delete, event_id, file)
 

@@ -37,7 +37,7 @@ class ConversationQuery(LikelyQuery):
 
     via: WalkWord = Field(
         "links",
-        description="`links`: messages, and links to what they name as their cause. "
+        description="`links`: messages, and links to the causes that they name. "
         "`conversation`: these, and whatever shares a conversation's key. `any`: all that the "
         "event's own message may have influenced." + LIKELY,
     )
@@ -98,7 +98,7 @@ class ConversationsQuery(WithHeaders):
 async def list_conversations(
     query: Annotated[ConversationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """Conversations by what they are and became, those that began last first."""
+    """List conversations by filter, newest first."""
     async with parts.searches.turn(user.name):
         page = await parts.store.conversations.list(
             query.filter_for(user),
@@ -117,7 +117,7 @@ async def list_conversations(
 async def get_conversation(
     event_id: EventId, query: Annotated[ConversationQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """The conversation that an event belongs to: its messages, their fates, and the times."""
+    """Show the conversation of an event: its messages, what became of them, and the times."""
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     user.must_read(event.vhost)
     async with parts.searches.turn(user.name):

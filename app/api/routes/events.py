@@ -83,7 +83,7 @@ OtherId = Annotated[
 async def list_events(
     query: Annotated[ListQuery, Query()], user: Reader, parts: Parts, request: Request
 ) -> Response:
-    """Events by filter, newest first: a plain array, a page, or what lies behind a cursor."""
+    """List events by filter, newest first: as a plain array, a page, or from a cursor on."""
     query.check()
     size = query.page_size or PAGE_SIZE
     if query.after is not None and query.before is None:
@@ -143,7 +143,7 @@ async def _list_after(
 
 @router.get("/itc_db/fields", **returns(list[ShownField], READING))
 async def list_fields(user: Reader) -> Response:
-    """The fields of the event object, in their order: what `columns` may name."""
+    """List the fields of an event, in order: the names that `columns` takes."""
     return json_answer([*EVENT_FIELDS.values()])
 
 
@@ -223,7 +223,7 @@ async def _walk(
 async def get_deliveries(
     event_id: EventId, form: Annotated[Form, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """A publish's fate: what became of its copy in each queue it was routed to."""
+    """Show what became of a publish's copy in each queue that it was routed to."""
 
     async def find() -> Fate:
         await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
@@ -351,7 +351,7 @@ async def live(
         str | None, Header(description="Resumes after this event, as browsers do by themselves.")
     ] = None,
 ) -> Response:
-    """Events that pass the filter, as they are stored."""
+    """Stream events that match the filter as they are stored."""
     start = _start(last_event_id, query.after, parts)
     tail = query.tail_query(user, _AT_ONCE, frames=True)
     frames = _frames(tail, start, user, parts, request)

@@ -214,14 +214,14 @@ async def _visible_export(
 
 @router.get("/itc_db/exports", **returns(list[Export], READING))
 async def list_exports(user: Reader, parts: Parts) -> Response:
-    """Every export of virtual hosts that the user sees, newest first."""
+    """List the exports of virtual hosts that the user sees, newest first."""
     exports = await asyncio.to_thread(parts.folders.exports.list)
     return json_answer([export for export in exports if user.sees(export.vhost)])
 
 
 @router.get("/itc_db/formats", **returns(list[Format], READING))
 async def list_formats(user: Reader) -> Response:
-    """The formats that an export can have."""
+    """List the formats of exports."""
     return json_answer([*FORMATS.values()])
 
 
@@ -240,8 +240,7 @@ PeriodName = Annotated[
 BegunSince = Annotated[Moment | None, Query(description="What began from then on.")]
 BegunUntil = Annotated[Moment | None, Query(description="What began before.")]
 AlongWhat = Annotated[
-    BondWord,
-    Query(description="What belongs together: by messages and links, or by shared keys too."),
+    BondWord, Query(description="Join messages by their links, or by shared keys too.")
 ]
 
 
@@ -305,14 +304,14 @@ async def send_spans(
 
 @periods.get("/itc_db/periods", **returns(list[PeriodFile], READING))
 async def list_periods(user: Reader, parts: Parts) -> Response:
-    """Every file of a period, the one made last first."""
+    """List the files of periods, newest first."""
     files = await asyncio.to_thread(parts.folders.periods.list)
     return json_answer([period_file for period_file in files if user.sees(period_file.vhost)])
 
 
 @periods.get(ONE_FILE, **download_route("The file, or its manifest."))
 async def download_period(vhost: Vhost, file: PeriodName, user: Reader, parts: Parts) -> Response:
-    """Download such a file, or its manifest."""
+    """Download a period's file, or its manifest."""
     user.must_see(vhost)
     try:
         document = await asyncio.to_thread(parts.folders.periods.find, vhost, file)
@@ -326,7 +325,7 @@ async def download_period(vhost: Vhost, file: PeriodName, user: Reader, parts: P
 
 @periods.delete(ONE_FILE, status_code=204, responses=WRITING)
 async def delete_period(vhost: Vhost, file: PeriodName, user: Writer, parts: Parts) -> None:
-    """Remove such a file and its manifest."""
+    """Remove a period's file and its manifest."""
     user.must_see(vhost)
     await asyncio.to_thread(parts.folders.periods.delete, vhost, file)
 

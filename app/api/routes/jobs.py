@@ -34,7 +34,7 @@ async def list_jobs(
     state: Annotated[Word[JobState] | None, Query(description="Only those in this state.")] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")] = 100,
 ) -> Response:
-    """Jobs of virtual hosts that the user sees, newest first."""
+    """List jobs of virtual hosts that the user sees, newest first."""
     states = None if state is None else {state}
     jobs = await parts.jobs.jobs(user.vhosts, states=states, limit=limit)
     return json_answer([_readable(job, user) for job in jobs])
@@ -77,7 +77,7 @@ async def cancel_job(job_id: JobId, user: Writer, parts: Parts) -> None:
     },
 )
 async def follow_job(job_id: JobId, user: Reader, parts: Parts, request: Request) -> Response:
-    """One job, and again whenever it changes, until it has ended."""
+    """Stream a job, again whenever it changes, until it has ended."""
     await _visible_job(job_id, user, parts)
     parts.subscribers.admit()
     drop = partial(reason_to_drop, user, request)

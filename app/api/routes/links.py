@@ -41,7 +41,7 @@ RuleName = Annotated[
 
 @router.get("/links", **returns(list[ListedRule], READING_ONE))
 async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
-    """Every rule of a virtual host, in their order, and from which event on it holds."""
+    """List a virtual host's rules, in order, and the event from which each holds."""
     trace_id = await trace_id_of(vhost, user, parts)
     rules = parts.store.link_rules
     all_rules = merged(parts.link_rules, await rules.list_own(trace_id))
@@ -59,7 +59,7 @@ async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Respons
 async def set_link_rule(
     vhost: Vhost, name: RuleName, user: Writer, parts: Parts, request: Request
 ) -> Response:
-    """Set one rule of a virtual host's own; there it stands for any other of its name."""
+    """Set one of a virtual host's own rules; there it replaces any other of the same name."""
     trace_id = await trace_id_of(vhost, user, parts)
     body = await json_body(request, RootModel[dict[str, Any]])
     if body is None:
@@ -75,16 +75,16 @@ async def set_link_rule(
 
 @router.delete(ONE_RULE, status_code=204, responses=WRITING)
 async def remove_link_rule(vhost: Vhost, name: RuleName, user: Writer, parts: Parts) -> None:
-    """Remove one of a virtual host's own rules. Links that are stored stay."""
+    """Remove one of a virtual host's own rules. Stored links stay."""
     trace_id = await trace_id_of(vhost, user, parts)
     await parts.store.link_rules.remove(trace_id, name)
 
 
 @router.get("/hidden", **returns(HiddenWays, READING_ONE))
 async def list_hidden_ways(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
-    """The ways, none of the broker's, by which causes came to who names them, by participants.
+    """List connections between participants outside the broker, by which causes travelled.
 
-    An outbox, an HTTP call, a shared database is one way.
+    An outbox, an HTTP call and a shared database are such connections.
     """
     trace_id = await trace_id_of(vhost, user, parts)
     return json_answer(await parts.store.hidden.ways(trace_id, vhost))
@@ -101,7 +101,7 @@ ProposalId = Annotated[
 
 @router.get("/proposals", **returns(ProposalPage, READING_ONE))
 async def list_proposals(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
-    """What would tie a virtual host's messages together, found without being asked for."""
+    """List rules that would tie a virtual host's messages together, as the service found them."""
     trace_id = await trace_id_of(vhost, user, parts)
     user.must_read(vhost)
     coverage, proposals = await find_proposals(trace_id, parts)
@@ -117,16 +117,16 @@ async def adopt_proposal(
     asker: JobAsker,
     vhost: OfVhost,
     past: Annotated[
-        bool, Query(description="Read what is stored by the rules too, as a job that restamps.")
+        bool, Query(description="Apply the rules to stored messages, too, as a job that restamps.")
     ] = False,
     of_user: Annotated[
-        Text | None, Query(description="Whose messages alone carry it: `alone` of the proposal.")
+        Text | None, Query(description="The only user whose messages carry it: the `alone` field.")
     ] = None,
 ) -> Response:
-    """Have the rules of a proposal be the virtual host's own; each can be removed as any other.
+    """Make a proposal's rules the virtual host's own; each can be removed like any other.
 
-    One that a single user's messages carry is adopted only by naming that user. Answers with 204,
-    and for the past with what restamping does.
+    A proposal that only one user's messages carry needs `of_user`. The answer is 204, or with
+    `past` the job that restamps.
     """
     trace = await trace_of(vhost, asker.user, asker.parts)
     asker.user.must_read(vhost)

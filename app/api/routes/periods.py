@@ -32,20 +32,20 @@ class HistogramQuery(Filter):
     """The events to count, and in how fine steps."""
 
     buckets: Annotated[int, Field(ge=1, le=500)] = Field(
-        60, description="Most parts that the period is divided into, all of one length."
+        60, description="Most parts of equal length that the period is divided into."
     )
 
 
 class PeriodCertainty(msgspec.Struct, frozen=True):
-    """Tell how far answers about a period of a virtual host are to be relied on."""
+    """The reliability of answers about a period of a virtual host."""
 
     vhost: str
     since: Microseconds | None
     until: Microseconds | None
     known_since: Annotated[
         Microseconds | None,
-        "When the trace was made, or when the oldest event was recorded that is still kept: of "
-        "what was before nothing is known.",
+        "When the trace was made, or when the oldest event that is still kept was recorded: "
+        "nothing is known of the time before.",
     ]
     state: Annotated[str, "That of the trace now."]
     as_of: Microseconds
@@ -72,7 +72,7 @@ async def certainty_of_period(
     since: Annotated[Moment | None, Query(description="From this time on.")] = None,
     until: Annotated[Moment | None, Query(description="Up to this time.")] = None,
 ) -> Response:
-    """Tell how far answers about a period of a virtual host are to be relied on."""
+    """Show how reliable answers about a period of a virtual host are."""
     if since is not None and until is not None and since > until:
         raise BadRequestError("since is after until")
     trace_id = await trace_id_of(vhost, user, parts)
@@ -125,8 +125,8 @@ async def get_durations(
 ) -> Response:
     """Show how long messages waited and were handled over time; by default in the last hour.
 
-    By the minute within the last two days, by the hour within 35 days before; of what is earlier
-    there is nothing. Without a queue or a service it is only said which there are.
+    By the minute for the last two days, by the hour for the 35 days before, nothing earlier.
+    Without a queue or a service, the answer only lists which there are.
     """
     trace_id = await trace_id_of(vhost, user, parts)
     moment = now()

@@ -57,7 +57,7 @@ BegunSince = Annotated[Moment | None, Query(description="Of what began from then
 BegunUntil = Annotated[Moment | None, Query(description="Of what began before.")]
 AlongVia = Annotated[
     BondWord,
-    Query(description="What belongs together: what messages and links join, or shared keys too."),
+    Query(description="Join messages by their links, or by shared keys too."),
 ]
 Wait = Annotated[
     float,
@@ -83,10 +83,10 @@ async def check_assertions(
     since: RecordedSince = None,
     until: RecordedUntil = None,
     via: Annotated[
-        BondWord, Query(description="What holds conversations together: links, or shared keys too.")
+        BondWord, Query(description="Join messages by their links, or by shared keys too.")
     ] = "links",
 ) -> Response:
-    """Look whether assertions hold, as a job; by default over the last day.
+    """Check assertions, as a job; by default over the last day.
 
     The body is a file of assertions, YAML or JSON (docs/assertions.md).
     """
@@ -105,7 +105,7 @@ async def make_expectations(
     via: AlongVia = "links",
     wait: Wait = 3_600.0,
 ) -> Response:
-    """Learn what messages lead to and what is out of the ordinary; by default in the last hour."""
+    """Learn what messages lead to, and find the exceptions; by default in the last hour."""
     period = await _period(vhost, since, until, asker)
     options = {"via": via, "wait": wait, "share": _SHARE, "cases": _CASES, "rare": _RARE}
     return await _submit_report(ReportKind.expectations, vhost, period, options, asker)
@@ -168,7 +168,7 @@ async def _submit_report(
     "/reports", **returns(list[AnyFacts], READING, description="Each: the facts of a report.")
 )
 async def list_reports(user: Reader, parts: Parts) -> Response:
-    """Every report that the user may read, the one made last first, without its lists."""
+    """List the reports that the user may read, newest first, without their details."""
     reports = await asyncio.to_thread(parts.folders.reports.newest)
     vhosts = {facts["vhost"] for facts in reports}
     readable = {vhost for vhost in vhosts if user.sees(vhost) and user.content.cover(vhost)}
@@ -207,7 +207,7 @@ async def get_topology(
     since: CountedSince = None,
     until: CountedUntil = None,
 ) -> Response:
-    """Give what was counted for a period, or last."""
+    """Show the topology that was counted for a period, or the last one."""
     user.must_see(vhost)
     get = parts.folders.topologies.get
     return json_answer(await asyncio.to_thread(get, vhost, since, until))

@@ -52,7 +52,7 @@ _UNAVAILABLE = answer_of(Health, description="Something is unavailable: see `che
 async def probe_ready(parts: Parts) -> Response:
     """The service can do its work: the database and the management API answer, no trace failed.
 
-    Jobs may be missing: what to install before they can run is said, and the service is ready.
+    The service is ready without jobs, too: the answer then says what to install for them.
     """
     checks = await parts.readiness.checks()
     well = "unavailable" not in checks.values() and not parts.stopping.is_set()

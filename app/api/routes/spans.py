@@ -41,9 +41,9 @@ _RESPONSE: dict[str, Any] = {
     openapi_extra=_BODY,
 )
 async def take_spans(parts: Parts, request: Request) -> Response:
-    """Take spans, which say which message a consumer handled when it published another.
+    """Take spans, which tell which message a consumer handled when it published another.
 
-    What is wrong with spans in protobuf is said in protobuf too, as a `google.rpc.Status`.
+    Errors about spans in protobuf are answered in protobuf, as a `google.rpc.Status`.
     """
     user = await sign_in(request)
     if not user.may_write and user.name not in parts.settings.otlp_users:

@@ -83,7 +83,7 @@ async def stop_trace(vhost: Vhost, user: Writer, parts: Parts) -> None:
 
 @router.get("/itc_db/traces", **returns(list[TraceStatus], READING))
 async def list_traces(user: Reader, parts: Parts) -> Response:
-    """Every trace that the user may see."""
+    """List the traces that the user may see."""
     return json_answer(await visible_traces(user, parts))
 
 
@@ -93,7 +93,7 @@ async def visible_traces(user: User, parts: Parts) -> list[TraceStatus]:
 
 @router.get("/itc_db/in_hand", **returns(CopiesInHand, READING))
 async def get_in_hand(user: Reader, parts: Parts, vhost: OfVhostOrAll = None) -> Response:
-    """What consumers hold now, in running traces, as far as the broker plugin tells."""
+    """List messages that consumers hold now, in running traces, as the broker plugin reports."""
     return json_answer(await copies_in_hand(await visible_traces(user, parts), parts, vhost))
 
 
@@ -137,7 +137,7 @@ async def prune_events(
     archived: Annotated[bool, Query(description="Only remove what is archived.")] = False,
     dry_run: Annotated[bool, Query(description="Only say what would be removed.")] = False,
 ) -> Response:
-    """Remove the oldest events of a trace; without a bound, as its own retention would."""
+    """Remove a trace's oldest events; without a bound, as its retention would."""
     user.must_see(vhost)
     last_id = await _last_archived(vhost, parts) if archived else None
     pruned = await parts.traces.upkeep.prune(
@@ -174,7 +174,7 @@ async def list_participants(
     ] = None,
     limit: Limit = 1_000,
 ) -> Response:
-    """The participants of a virtual host's trace, those with the newest events first."""
+    """List the participants of a virtual host's trace, the most recently active first."""
     trace_id = await trace_id_of(vhost, user, parts)
     participants = await parts.store.participants.list(trace_id, before_id=before, limit=limit)
     return json_answer([*participants])
@@ -197,7 +197,7 @@ Number = Annotated[
 async def give_alias(
     vhost: Vhost, participant: Number, user: Writer, parts: Parts, request: Request
 ) -> None:
-    """Give a participant a name that is shown instead of its own."""
+    """Set an alias that is shown instead of a participant's own name."""
     trace_id = await trace_id_of(vhost, user, parts)
     wish = await json_body(request, AliasRequest)
     if wish is None:
@@ -207,7 +207,7 @@ async def give_alias(
 
 @router.delete(ONE_PARTICIPANT, status_code=204, responses=WRITING)
 async def take_alias_back(vhost: Vhost, participant: Number, user: Writer, parts: Parts) -> None:
-    """Have a participant shown by its own name again."""
+    """Remove a participant's alias, so that its own name is shown again."""
     trace_id = await trace_id_of(vhost, user, parts)
     await parts.store.aliases.take_back(trace_id, participant)
 

@@ -31,11 +31,10 @@ archives = APIRouter(tags=["archive"], prefix="/itc_db/archive")
     openapi_extra=body_of(RestampRequest, required=False),
 )
 async def restamp_trace(asker: JobAsker, vhost: OfVhost) -> Response:
-    """Stamp a virtual host's stored events anew, as a job; without a body by the rules it has.
+    """Stamp a virtual host's stored events again, as a job; without a body, by its present rules.
 
-    Links are kept, unless the messages are to be read again.
-
-    The trace goes on, and pauses while the new stamps take the place of the old, all at once.
+    Links are kept unless the messages are read again. The trace goes on, and pauses while the new
+    stamps replace the old ones, all at once.
     """
     wish = await json_body(asker.request, RestampRequest) or RestampRequest()
     return await submit_restamp(asker, vhost, wish)
@@ -80,7 +79,7 @@ KeepDays = Annotated[
 async def archive_events(
     asker: JobAsker, vhost: OfVhost, before: BeforeTime = None, keep_days: KeepDays = None
 ) -> Response:
-    """Archive a virtual host's oldest events, as a job; they stay stored until they are pruned."""
+    """Archive a virtual host's oldest events, as a job; they stay in the database until pruned."""
     await trace_id_of(vhost, asker.user, asker.parts)
     request = asker.parts.folders.archives.request(
         vhost, _end_of(before, keep_days), asker.user.name
@@ -90,7 +89,7 @@ async def archive_events(
 
 def _end_of(moment: Moment | None, keep_days: float | None) -> int:
     if (moment is None) == (keep_days is None):
-        raise BadRequestError("say what to archive: with either before or keep_days")
+        raise BadRequestError("say what to archive with either before or keep_days")
     if moment is not None:
         return moment
     return now() - int((keep_days or 0) * DAY)

@@ -297,7 +297,7 @@ def parse_user(authorization: bytes) -> str:
     names nobody, so its hash takes the name's place.
     """
     if len(authorization) > _LONGEST_AUTHORIZATION:
-        raise NotAuthenticatedError("these credentials are too long to be any")
+        raise NotAuthenticatedError("these credentials are too long")
     scheme, _, rest = authorization.partition(b" ")
     if scheme.lower() == b"bearer" and _TOKEN.fullmatch(rest.strip(b" ")):
         return hashlib.sha256(rest).hexdigest()

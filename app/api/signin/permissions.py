@@ -74,13 +74,13 @@ class ReadRights(msgspec.Struct, frozen=True):
     def refusal(self, name: str, vhost: str) -> NotAuthorisedError:
         present = dict(self.patterns or ()).get(vhost)
         if self.unknown is not None:
-            finding = self.unknown
+            evidence = self.unknown
         elif present is None:
-            finding = f"user {name} has no permission in virtual host {vhost}"
+            evidence = f"user {name} has no permission in virtual host {vhost}"
         else:
-            finding = f"user {name} has {present!r} in virtual host {vhost}"
+            evidence = f"user {name} has {present!r} in virtual host {vhost}"
         return NotAuthorisedError(
-            f"what messages hold needs permission to read every queue, as '.*' gives it: {finding}"
+            f"message content needs read permission for every queue, such as '.*': {evidence}"
         )
 
 
