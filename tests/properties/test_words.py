@@ -48,3 +48,29 @@ def test_a_word_is_where_the_glossary_says(word: str, name: str) -> None:
 
 def test_no_two_classes_share_a_name() -> None:
     assert [name for name, times in classes().items() if times > 1] == []
+
+
+def _aliases(file: Path) -> dict[str, str]:
+    """The tables by the names that a module gives to their columns."""
+    pairs = (
+        pair
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        for pair in (
+            zip(target.elts, node.value.elts, strict=True)
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            else [(target, node.value)]
+        )
+    )
+    return {
+        ast.unparse(name): match[1]
+        for name, value in pairs
+        if (match := re.fullmatch(r"tables\.(\w+)\.c", ast.unparse(value)))
+    }
+
+
+def test_the_columns_of_a_table_have_its_name_everywhere() -> None:
+    aliases = [pair for file in ROOT.glob("app/**/*.py") for pair in _aliases(file).items()]
+    assert len(aliases) > 50
+    assert [(name, table) for name, table in aliases if name != f"_{table}"] == []
