@@ -450,7 +450,7 @@ def test_shiviz_has_links_as_a_field(drawn: Export, members: list[int], links: s
     assert said == links
 
 
-@pytest.mark.skipif(not shutil.positions("node"), reason="needs node")
+@pytest.mark.skipif(not shutil.which("node"), reason="needs node")
 def test_shiviz_s_expression_reads_links_in_javascript(
     drawn: Export, members: list[int], links: set[Drawn]
 ) -> None:
