@@ -106,7 +106,7 @@ class _YamlReader:
     def _key(self, event: Any, depth: int) -> Value:
         key = self._value(event, depth)
         if isinstance(key.value, list):
-            raise key.at.error("expected a key, not something nested")
+            raise key.position.error("expected a key, not something nested")
         return key
 
     def _scalar(self, event: Any) -> str | int | None:

@@ -343,7 +343,7 @@ async def _participants(trace: Trace, doubts: Sequence[Doubt]) -> CheckResult:
     if not doubts:
         return f"one for each {trace.policy}, no sign that it does not fit", WELL
     remedies = dict.fromkeys(doubt.remedy for doubt in doubts)
-    return "; ".join(doubt.found for doubt in doubts), "; ".join(remedies)
+    return "; ".join(doubt.statement for doubt in doubts), "; ".join(remedies)
 
 
 async def _links(

@@ -49,7 +49,7 @@ class ArchiveManifest:
     missing: tuple[SplitParticipant, ...] = ()
 
     @classmethod
-    def at(cls, root: Path, vhost: str, trace: int) -> Self:
+    def of_vhost(cls, root: Path, vhost: str, trace: int) -> Self:
         """The archive of a virtual host under a folder of archives; empty if there is none."""
         folder = root / hashlib.sha256(vhost.encode()).hexdigest()[:32]
         return cls.load(folder) or cls(folder, vhost, trace)

@@ -81,7 +81,7 @@ class PublisherRecord(NamedTuple):
 
     ``unnamed`` is the last publish that names none, or an event before which there may be one; 0
     for none. Of its ``reactions``, the publishes that may have a cause, ``explained`` name one and
-    ``spanned`` are told by spans. ``newest`` are all its publishes after the event ``since``.
+    ``spanned`` are told by spans. ``newest`` are all its publishes after the event ``cutoff``.
     """
 
     unnamed: int = 0
@@ -89,7 +89,7 @@ class PublisherRecord(NamedTuple):
     explained: int = 0
     spanned: int = 0
     newest: tuple[int, ...] = ()
-    since: int = 0
+    cutoff: int = 0
 
     @property
     def coverage(self) -> float | None:
@@ -150,7 +150,7 @@ class BrokerAct(NamedTuple):
 class Delivery:
     """A copy that was handed over."""
 
-    it: Annotated[ConversationEvent, INNER]
+    record: Annotated[ConversationEvent, INNER]
     offset: Annotated[Duration, "Seconds since the conversation began."]
     queued: Annotated[
         Duration,
@@ -174,37 +174,37 @@ class Delivery:
     @property
     def settlement(self) -> Disposition | None:
         """What became of it at its consumer; `null` where it is not known."""
-        return self.it.settlement
+        return self.record.settlement
 
     @property
     def event(self) -> int:
         """Its id."""
-        return self.it.id
+        return self.record.id
 
     @property
     def participant(self) -> int:
         """The participant that was handed it."""
-        return self.it.participant
+        return self.record.participant
 
     @property
     def at(self) -> Microseconds:
         """The time at which it was handed over."""
-        return self.it.at
+        return self.record.recorded_at
 
     @property
     def match(self) -> Match:
         """The way its publish was found."""
-        return self.it.match
+        return self.record.match
 
     @property
     def redelivered(self) -> bool:
         """Tell whether the broker says that it was handed over before."""
-        return self.it.redelivered
+        return self.record.redelivered
 
     @property
     def queue(self) -> str | None:
         """The queue that it came from."""
-        return self.it.queue
+        return self.record.queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +227,11 @@ class Copy:
 class Message:
     """A publish, and what became of it.
 
-    The first of ``led_by`` counts. ``elsewhere`` is set where the cause is not among the events
+    The first of ``led_by`` counts. ``outer_cause`` is set where the cause is not among the events
     that were read.
     """
 
-    it: Annotated[ConversationEvent, INNER]
+    record: Annotated[ConversationEvent, INNER]
     led_by: Annotated[tuple[Cause, ...], INNER]
     offset: Annotated[Duration, "Seconds since the conversation began."]
     outcome: Outcome
@@ -244,37 +244,37 @@ class Message:
         "Whether its publish is not stored, or of another conversation: then `event` is its "
         "delivery's.",
     ] = False
-    elsewhere: Annotated[Via | None, INNER] = None
+    outer_cause: Annotated[Via | None, INNER] = None
 
     @property
     def event(self) -> int:
         """Its publish."""
-        return self.it.id
+        return self.record.id
 
     @property
     def type(self) -> str:
         """The message's type, by name."""
-        return self.it.message_type
+        return self.record.message_type
 
     @property
     def exchange(self) -> str:
         """The exchange that it was published to."""
-        return self.it.exchange
+        return self.record.exchange
 
     @property
     def routing_key(self) -> str:
         """The first, where it has several."""
-        return self.it.routing_keys[0] if self.it.routing_keys else ""
+        return self.record.routing_keys[0] if self.record.routing_keys else ""
 
     @property
     def participant(self) -> int | None:
         """The publisher; `null` where that is unseen."""
-        return None if self.unseen else self.it.participant
+        return None if self.unseen else self.record.participant
 
     @property
     def at(self) -> Microseconds:
         """The time at which it was published."""
-        return self.it.at
+        return self.record.recorded_at
 
     @property
     def cause(self) -> int | None:
@@ -286,7 +286,9 @@ class Message:
         """`null` where nothing led to it."""
         if self.led_by:
             return How(self.led_by[0].rule, cast("HowWord", self.led_by[0].kind))
-        return None if self.elsewhere is None else How(None, cast("HowWord", self.elsewhere.value))
+        return (
+            None if self.outer_cause is None else How(None, cast("HowWord", self.outer_cause.value))
+        )
 
     @property
     def causes(self) -> list[int]:
@@ -368,14 +370,14 @@ def conversation_of(
     how long consumers handled deliveries (µs); ``losses`` are by publish and queue. ``gaps`` may be
     any of the trace.
     """
-    told = _Assembly(root, events, causes, via, origins, spans or {}, losses or {})
-    last = max(told.events, default=root.id)
+    assembly = _Assembly(root, events, causes, via, origins, spans or {}, losses or {})
+    last = max(assembly.events, default=root.id)
     # The last effect may be missing right behind the last event. What was left out by choice is of
     # no conversation.
     is_whole = not any(
         gap.spanned_by(root.id, last + 1) and (gap.quarantined or not gap.declared) for gap in gaps
     )
-    return told.told(publishers or {}, truncated, is_whole)
+    return assembly.conversation(publishers or {}, truncated, is_whole)
 
 
 class _Assembly:
@@ -408,14 +410,14 @@ class _Assembly:
             for cause in dict.fromkeys(link.event for link in causes.get(head.id, ())):
                 self.leads_to[cause].append(head.id)
         self.copies = {head.id: self._copies_of(head) for head in self.heads}
-        self.before = self._before()
-        times = {event.id: event.at for event in self.events.values()}
-        self.slack = slacks(times, self.before)
-        self.path = critical_path(times, self.before)
+        self.predecessors = self._predecessors()
+        times = {event.id: event.recorded_at for event in self.events.values()}
+        self.slack = slacks(times, self.predecessors)
+        self.path = critical_path(times, self.predecessors)
         self.on_path = frozenset(self.path)
         self.put_aside = self._put_aside()
 
-    def told(
+    def conversation(
         self, publishers: Mapping[int, PublisherRecord], truncated: bool, is_whole: bool
     ) -> Conversation:
         messages = tuple(map(self._message, self.heads))
@@ -434,7 +436,7 @@ class _Assembly:
                 self.root,
                 messages,
                 counts,
-                self._ended(),
+                self._end(),
                 via=self.via,
                 unnamed=unnamed,
                 silent=silent,
@@ -442,8 +444,8 @@ class _Assembly:
                 truncated=truncated,
                 is_whole=is_whole,
             ),
-            began_at=self.root.at,
-            ended_at=self._ended(),
+            began_at=self.root.recorded_at,
+            ended_at=self._end(),
             counts=counts,
             keys=self._keys(),
             participants=self._participants(publishers),
@@ -454,8 +456,10 @@ class _Assembly:
             truncated=truncated,
         )
 
-    def _ended(self) -> Microseconds:
-        return max((event.at for event in self.events.values()), default=self.root.at)
+    def _end(self) -> Microseconds:
+        return max(
+            (event.recorded_at for event in self.events.values()), default=self.root.recorded_at
+        )
 
     def _copies_of(self, head: ConversationEvent) -> dict[str, list[ConversationEvent]]:
         """The deliveries of each copy, by the queue that it was routed to.
@@ -473,7 +477,7 @@ class _Assembly:
             copies.setdefault(queue, []).append(delivery)
         return copies
 
-    def _before(self) -> dict[int, list[int]]:
+    def _predecessors(self) -> dict[int, list[int]]:
         """The events that each event had to wait for."""
         waits: dict[int, list[int]] = {}
         for head in self.heads:
@@ -520,16 +524,16 @@ class _Assembly:
         settled = Outcome.unknown if is_vague else Outcome.done
         alive = Outcome.waiting if waits else Outcome.open if is_held else settled
         return Message(
-            it=head,
+            record=head,
             led_by=causes,
-            offset=Duration(head.at - self.root.at),
+            offset=Duration(head.recorded_at - self.root.recorded_at),
             outcome=Outcome.failed if failure else alive,
             failure=failure,
             slack=Duration(self.slack[head.id]),
             critical=head.id in self.on_path,
             copies=copies,
             unseen=head.type is EventType.received,
-            elsewhere=self.via if is_elsewhere else None,
+            outer_cause=self.via if is_elsewhere else None,
         )
 
     def _copy(
@@ -571,19 +575,23 @@ class _Assembly:
         leads_to = tuple(self.leads_to.get(delivery.id, ()))
         handled: Duration | None = None
         end = None
-        published = [self.events[publish].at for publish in leads_to if publish in self.events]
+        published = [
+            self.events[publish].recorded_at for publish in leads_to if publish in self.events
+        ]
         if delivery.id in self.spans:
             handled, end = Duration(self.spans[delivery.id]), "span"
         elif published:
-            handled, end = Duration(max(published) - delivery.at), "published"
-        waited_for = self.before.get(delivery.id) if delivery.id not in self.copies else None
-        queued = delivery.at - self.events[waited_for[0]].at if waited_for else 0
-        settled = None if delivery.settled_at is None else delivery.settled_at - delivery.at
+            handled, end = Duration(max(published) - delivery.recorded_at), "published"
+        waited_for = self.predecessors.get(delivery.id) if delivery.id not in self.copies else None
+        queued = delivery.recorded_at - self.events[waited_for[0]].recorded_at if waited_for else 0
+        settled = (
+            None if delivery.settled_at is None else delivery.settled_at - delivery.recorded_at
+        )
         if delivery.settlement is Disposition.auto or (settled is not None and settled < 0):
             settled = None
         return Delivery(
             delivery,
-            Duration(delivery.at - self.root.at),
+            Duration(delivery.recorded_at - self.root.recorded_at),
             Duration(queued),
             handled,
             end,  # type: ignore[arg-type]  # one of the two words, or None
@@ -719,7 +727,7 @@ class _Assembly:
             if record is None or (event.participant, self._message_of(event.id)) in replies:
                 continue
             newer = {publish for publish in record.newest if publish > event.id}
-            if record.since > event.id or newer - members:
+            if record.cutoff > event.id or newer - members:
                 silent.setdefault(event.participant, event.name)
             elif record.reactions and not newer:
                 pending.setdefault(event.participant, event.name)
@@ -790,12 +798,12 @@ def is_direct_reply(event: ConversationEvent) -> bool:
 
 
 def _is_held(delivery: Delivery) -> bool:
-    return delivery.it.settlement is Disposition.in_hand
+    return delivery.record.settlement is Disposition.in_hand
 
 
 def _is_vague(copy: Copy) -> bool:
     """Tell whether a copy's consumer, or its fate after a rejection, is unknown."""
-    last = copy.deliveries[-1].it if copy.deliveries else None
+    last = copy.deliveries[-1].record if copy.deliveries else None
     return last is None or last.settlement is Disposition.rejected
 
 
@@ -863,7 +871,7 @@ def sentence_of(
     ``unnamed``, ``silent`` and ``pending`` are names of participants that may carry it on. Unless
     it ``is_whole``, events of it may be missing.
     """
-    effects, took = counts.messages - 1, duration_words(ended_at - root.at)
+    effects, took = counts.messages - 1, duration_words(ended_at - root.recorded_at)
     effects_text = number_of(effects, "more message")
     if truncated:
         effects_text = f"at least {effects_text}" if effects else "more than is shown"
@@ -876,7 +884,7 @@ def sentence_of(
     if waiting := counts.waiting:
         clauses.append(f"{waiting:,} {verb(waiting, 'was', 'were')} not handed over yet")
     deliveries = (d for message in messages for copy in message.copies for d in copy.deliveries)
-    if holders := [delivery.it.name for delivery in deliveries if _is_held(delivery)]:
+    if holders := [delivery.record.name for delivery in deliveries if _is_held(delivery)]:
         number, names = len(holders), listed([*dict.fromkeys(holders)])
         clauses.append(f"{number:,} {verb(number, 'is', 'are')} in the hands of {names}")
     if unnamed:

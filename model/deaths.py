@@ -45,12 +45,12 @@ NOT_FINAL = frozenset({"left", "equal", "unread"})
 class Loss(NamedTuple):
     """The loss of a copy that is gone from its queue without a known delivery.
 
-    It was noticed ``at`` a time. ``left``: nobody knows how, and it may be elsewhere. ``equal``: it
-    or an equal one was handed over. ``unread``: a delivery from its queue, perhaps its own, is in
-    quarantine.
+    It may be older than ``noticed_at``. ``left``: nobody knows how, and it may be elsewhere.
+    ``equal``: it or an equal one was handed over. ``unread``: a delivery from its queue, perhaps
+    its own, is in quarantine.
     """
 
-    at: Microseconds
+    noticed_at: Microseconds
     reason: LossWord
 
     @property
@@ -65,7 +65,7 @@ class Loss(NamedTuple):
 
     def remark(self, exchange: str | None) -> str:
         """A copy's fate, in words."""
-        time = f"by {said_time(self.at)}"
+        time = f"by {said_time(self.noticed_at)}"
         if self.reason == "equal":
             return f"was handed over {time}, or an equal message was"
         if self.reason == "unread":
@@ -119,20 +119,20 @@ class ReportedDeaths:
 
     def __init__(self, initial: Sequence[Death] = ()) -> None:
         """``initial`` are the deaths that the message had when it was published."""
-        self._carried = _counts(initial)
+        self._initial = _counts(initial)
         self._counts: dict[tuple[str, str], int] = {}
 
     def news(self, deaths: Sequence[Death]) -> list[tuple[int, Death]]:
         """The deaths that are new, each with its index in the list, newest first."""
         # Before 4.0 the broker counts on from the initial counts; later versions begin anew.
-        if self._carried and not any(
-            death.count > self._carried.get((death.queue, death.reason), 0) for death in deaths
+        if self._initial and not any(
+            death.count > self._initial.get((death.queue, death.reason), 0) for death in deaths
         ):
-            self._carried = {}
+            self._initial = {}
         news = []
         for place, death in enumerate(deaths):
             key = (death.queue, death.reason)
-            count = self._counts.get(key, self._carried.get(key, 0))
+            count = self._counts.get(key, self._initial.get(key, 0))
             if death.count > count:
                 self._counts[key] = death.count
                 news.append((place, death))

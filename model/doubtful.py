@@ -44,12 +44,12 @@ class DoubtfulSpan(NamedTuple):
     deliveries: Sequence[DoubtfulDelivery] = ()
 
     @property
-    def beyond(self) -> int | None:
+    def last_id(self) -> int | None:
         """The last delivery that was looked at, if there may be more."""
         is_cut = len(self.deliveries) >= MOST_DOUBTFUL
         return self.deliveries[-1].id if is_cut else None
 
-    def behind(self, earlier: int, effect: int, clock: bytes) -> str | None:
+    def doubt(self, earlier: int, effect: int, clock: bytes) -> str | None:
         """The reason, as a clause, why one event may have led to another though no clock says so.
 
         ``clock`` is that of the ``effect``.
@@ -60,7 +60,7 @@ class DoubtfulSpan(NamedTuple):
                 and packed_height_at(clock, delivery.interval) >= delivery.height
             ):
                 return str(delivery)
-        if self.beyond is not None and effect > self.beyond:
+        if self.last_id is not None and effect > self.last_id:
             return "of too many deliveries between them the publish was not seen"
         return None
 
@@ -76,9 +76,9 @@ class DoubtfulSpan(NamedTuple):
             )
             for delivery in self.deliveries
         ]
-        if self.beyond is not None:
+        if self.last_id is not None:
             begin = Microseconds(self.deliveries[-1].recorded_at)
-            gaps.append(Gap(0, self.beyond, None, begin, None, "there may be more of them"))
+            gaps.append(Gap(0, self.last_id, None, begin, None, "there may be more of them"))
         return gaps
 
     def future(self) -> DoubtfulFuture:
@@ -86,17 +86,17 @@ class DoubtfulSpan(NamedTuple):
         for delivery in self.deliveries:
             firsts.setdefault(delivery.participant, delivery)
         dots = [Dot(delivery.interval, delivery.height) for delivery in firsts.values()]
-        return DoubtfulFuture(dots, self.beyond)
+        return DoubtfulFuture(dots, self.last_id)
 
 
 class DoubtfulFuture(NamedTuple):
     """The events behind doubtful deliveries: from some event of each participant on, all."""
 
     dots: Sequence[Dot]
-    beyond: int | None
+    last_id: int | None
 
     def holds(self, mark: Mark) -> bool:
         """Tell whether an event is behind one, or may be behind a further one."""
-        if self.beyond is not None and mark.id > self.beyond:
+        if self.last_id is not None and mark.id > self.last_id:
             return True
         return any(dot.reached_by(mark.clock) for dot in self.dots)

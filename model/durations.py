@@ -56,7 +56,7 @@ class Resolution(NamedTuple):
 
     part: int
     row: int
-    kept: int
+    retention: int
 
 
 BY_MINUTE, BY_HOUR = Resolution(MINUTE, HOUR, 2 * DAY), Resolution(HOUR, DAY, 35 * DAY)
@@ -88,7 +88,7 @@ class RowKey(NamedTuple):
     """The key of a stored row within its trace: the length of its parts, and its time (µs)."""
 
     part: int
-    at: int
+    begin: int
     kind: OwnerKind
     name: str
 
@@ -134,7 +134,7 @@ class OwnerRow(NamedTuple):
     """A stored row of counts."""
 
     trace_id: int
-    at: int
+    begin: int
     kind: int
     name: str
     cells: Cells
@@ -143,8 +143,8 @@ class OwnerRow(NamedTuple):
 class CountedPeriod(NamedTuple):
     """A period in spans of some width (µs), at the resolution of its counts."""
 
-    since: int
-    until: int
+    begin: int
+    end: int
     resolution: Resolution
     width: int
 
@@ -152,7 +152,7 @@ class CountedPeriod(NamedTuple):
 class DurationPart(NamedTuple):
     """The counts of a span of time: all deliveries, and durations by step."""
 
-    at: int
+    begin: int
     handed_over: int
     steps: Mapping[int, int]
 
@@ -171,7 +171,7 @@ class Slowdown(NamedTuple):
 
 def counted_period(since: int, until: int, now: int) -> CountedPeriod:
     """A period (µs) in as many whole spans as there may be, at the best resolution it has."""
-    is_recent = since >= now - BY_MINUTE.kept + HOUR
+    is_recent = since >= now - BY_MINUTE.retention + HOUR
     return _in_spans(since, until, BY_MINUTE if is_recent else BY_HOUR)
 
 
@@ -182,9 +182,9 @@ def compared_periods(
 
     A baseline that ends where the period begins has at least twice the spans a change needs.
     """
-    earlier = counted_period(period.since - shift, period.until - shift, now)
+    earlier = counted_period(period.begin - shift, period.end - shift, now)
     if earlier.resolution != period.resolution:
-        period = _in_spans(period.since, period.until, earlier.resolution)
+        period = _in_spans(period.begin, period.end, earlier.resolution)
     begin, stop, resolution, width = period
     end = min(stop - shift, begin)
     minimum = 2 * LEAST_BEFORE if end == begin else 1
@@ -205,7 +205,7 @@ def parts_of(rows: Iterable[OwnerRow], period: CountedPeriod) -> dict[Measured, 
     spans: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     since, end, (part, *_), width = period
     for row in rows:
-        begin = row.at
+        begin = row.begin
         for cell, times in row.cells.items():
             moment = begin + (cell >> 8 & 63) * part
             if since <= moment < end:
@@ -249,7 +249,7 @@ def slowdown(
             and _is_apart(spans[:place], spans[place:], share)
         ):
             quantiles = quantile(earlier, share), quantile(current, share)
-            return Slowdown(Microseconds(spans[place].at), word, *quantiles, chance)
+            return Slowdown(Microseconds(spans[place].begin), word, *quantiles, chance)
     return None
 
 
@@ -282,7 +282,7 @@ def _samples(earlier: Sequence[DurationPart], current: Sequence[DurationPart]) -
     samples = {}
     for place, (part, count) in enumerate(zip(parts, counts, strict=True)):
         if count >= size:
-            dice = random.Random(part.at)  # noqa: S311  the same each time, not secret
+            dice = random.Random(part.begin)  # noqa: S311  the same each time, not secret
             steps, times = zip(*sorted(part.steps.items()), strict=True)
             sample = dice.sample(steps, size, counts=times)
             samples[place] = sketch_of(Counter(sample))
@@ -312,7 +312,7 @@ def _error(parts: Sequence[DurationPart], share: float) -> float:
     whole = merge_parts(parts)
     value, variance = quantile(whole, share), share * (1 - share) * whole.count
     sketches = (sketch_of(part.steps) for part in parts)
-    deviations = ((1 - share) * sketch.count - sketch.above(value) for sketch in sketches)
+    deviations = ((1 - share) * sketch.count - sketch.count_above(value) for sketch in sketches)
     return sqrt(max(variance, sum(deviation**2 for deviation in deviations))) / whole.count
 
 

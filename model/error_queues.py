@@ -52,20 +52,21 @@ def _of_java(trace: str) -> str:
 class ErrorProfile(NamedTuple):
     """The paths in headers or body by which a library says that a message failed.
 
-    One of the headers ``says`` is needed, and all of ``also``. With ``type`` the body is read where
-    the property begins so, and the body with ``body_begins``. The texts at ``exception`` are
-    joined; without any, ``instead`` counts. A message to the queue ``retried`` is only tried again.
+    One of the headers ``says`` is needed, and all of ``requires``. With ``type`` the body is read
+    where the property begins so, and the body with ``body_begins``. The texts at ``exception`` are
+    joined; without any, ``fallback`` counts. A message to the queue ``retried`` is only tried
+    again.
     """
 
     says: tuple[str, ...] = ()
-    also: tuple[Path, ...] = ()
+    requires: tuple[Path, ...] = ()
     type: str = ""
     body_begins: str = ""
     queue: Path = ()
     queue_in: Callable[[str], str] = storable
     exception: tuple[Path, ...] = ()
     exception_in: Callable[[str], str] = storable
-    instead: Path = ()
+    fallback: Path = ()
     path: tuple[Path, Path] | None = None
     body: Path = ()
     retried: Path = ()
@@ -94,7 +95,7 @@ ERROR_PROFILES: dict[str, ErrorProfile] = {
         says=("x-exception-stacktrace", "x-exception-message"),
         exception=(("x-exception-stacktrace",),),
         exception_in=_of_java,
-        instead=("x-exception-message",),
+        fallback=("x-exception-message",),
         path=(("x-original-exchange",), ("x-original-routingKey",)),
     ),
     "Rebus": ErrorProfile(
@@ -104,7 +105,7 @@ ERROR_PROFILES: dict[str, ErrorProfile] = {
     ),
     "Wolverine": ErrorProfile(
         says=("exception-type",),
-        also=(("failed-at",),),
+        requires=(("failed-at",),),
         exception=(("exception-type",), ("exception-message",)),
     ),
     "Watermill": ErrorProfile(
@@ -114,7 +115,7 @@ ERROR_PROFILES: dict[str, ErrorProfile] = {
     ),
     "rascal": ErrorProfile(
         says=("rascal",),
-        also=(("rascal", "error"),),
+        requires=(("rascal", "error"),),
         queue=("rascal", "originalQueue"),
         exception=(("rascal", "error", "message"),),
         path=(("rascal", "originalExchange"), ("rascal", "originalRoutingKey")),
@@ -128,9 +129,9 @@ ERROR_PROFILES: dict[str, ErrorProfile] = {
     # Sneakers and its successor Kicks.
     "Sneakers": ErrorProfile(
         says=("retry_info",),
-        also=(("retry_info", 0, "failed_at"),),
+        requires=(("retry_info", 0, "failed_at"),),
         exception=(("retry_info", 0, "error_class"), ("retry_info", 0, "error_message")),
-        instead=("retry_info", 0, "error"),
+        fallback=("retry_info", 0, "error"),
     ),
     "EasyNetQ": ErrorProfile(
         type="EasyNetQ.SystemMessages.Error",
@@ -161,7 +162,7 @@ def forward_of(
             content = parse(body or b"", Counter())
         elif headers.keys().isdisjoint(profile.says):
             continue
-        if any(_value_at(content, path) is None for path in profile.also):
+        if any(_value_at(content, path) is None for path in profile.requires):
             continue
         if profile.retried and not exchange and _text(content, profile.retried) in routing_keys:
             continue
@@ -180,7 +181,7 @@ def _read(profile: ErrorProfile, content: object) -> Forward:
     original = _text(content, profile.body) if profile.body else None
     return Forward(
         (profile.queue_in(queue) or None) if queue else None,
-        exception or _line([_text(content, profile.instead) or ""]),
+        exception or _line([_text(content, profile.fallback) or ""]),
         path,
         None if original is None else original.encode(),
     )

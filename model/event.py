@@ -253,7 +253,7 @@ class Field(NamedTuple):
     type: Any
     kind: Kind
     stored: Storage
-    shown: Display | None = None
+    display: Display | None = None
 
     @property
     def table(self) -> str:
@@ -283,24 +283,24 @@ class ShownField(NamedTuple):
     type: Annotated[Any, INNER]
     kind: Kind
     nullable: Annotated[bool, INNER]
-    shown: Annotated[Display, INNER]
+    display: Annotated[Display, INNER]
     value: Annotated[Callable[[Event], Any], INNER]
     large: Annotated[Large, INNER] = NOTHING_LARGE
 
     @property
     def label(self) -> str:
         """Its heading in a table."""
-        return self.shown.label
+        return self.display.label
 
     @property
     def meaning(self) -> str:
         """Its meaning, in a sentence."""
-        return self.shown.meaning
+        return self.display.meaning
 
     @property
     def usual(self) -> bool:
         """Among a table's columns by default."""
-        return self.shown.usual
+        return self.display.usual
 
 
 _KINDS: dict[Any, Kind] = {
@@ -391,14 +391,14 @@ _DERIVED: dict[str, tuple[ShownField, ...]] = {
 
 def _shown_fields() -> Iterator[ShownField]:
     for field in FIELDS:
-        if field.shown is not None:
+        if field.display is not None:
             large = frozenset({field.name}) if field.stored.large else NOTHING_LARGE
             yield ShownField(
                 field.name,
                 field.type,
                 "text" if field.kind == "bytes" else field.kind,
-                field.stored.null or field.shown.content,
-                field.shown,
+                field.stored.null or field.display.content,
+                field.display,
                 _value_of(field),
                 large,
             )
@@ -425,7 +425,7 @@ EVENT_FIELDS: dict[str, ShownField] = {field.name: field for field in _shown_fie
 
 def _withheld(field: ShownField) -> ShownField:
     replacement = "withheld" if field.type is Encoding else None
-    return field._replace(value=lambda event: replacement) if field.shown.content else field
+    return field._replace(value=lambda event: replacement) if field.display.content else field
 
 
 WITHOUT_CONTENT: dict[str, ShownField] = {

@@ -38,7 +38,7 @@ class ConversationEvent(NamedTuple):
     cause: int | None
     participant: int
     name: str
-    at: Microseconds
+    recorded_at: Microseconds
     exchange: str
     routing_keys: tuple[str, ...]
     queue: str | None

@@ -68,7 +68,7 @@ def search(tops: Mapping[int, Mark], holds: Holds) -> Search:
     far and are then halved, so that the cost depends on the answer's length, not the participant's.
     """
     searches = {participant: _Search(top) for participant, top in tops.items()}
-    while pending := [(p, s.next) for p, s in searches.items() if not s.done]:
+    while pending := [(p, s.next) for p, s in searches.items() if not s.is_done]:
         marks = yield pending
         for participant, height in pending:
             mark = marks[participant]
@@ -87,7 +87,7 @@ class _Search:
         self.galloping = True
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return self.low >= self.high
 
     @property

@@ -49,7 +49,7 @@ class Sketch:
                 return _middle(bucket)
         return _middle(max(self.buckets))
 
-    def above(self, value: float) -> int:
+    def count_above(self, value: float) -> int:
         """The count of numbers in greater buckets."""
         bucket = bucket_of(value)
         return sum(times for index, times in self.buckets.items() if index > bucket)
@@ -64,7 +64,7 @@ class Sketch:
         return cls({int(bucket): times for bucket, times in buckets.items()})
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Sketch:
+    def of_values(cls, values: Iterable[float]) -> Sketch:
         sketch = cls()
         for value in values:
             sketch.add(value)

@@ -173,11 +173,11 @@ class Late:
 class Doubt:
     """A reason why an answer is not sound, and what to do about it; ``str()`` says both."""
 
-    found: str
+    statement: str
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.found}; {self.remedy}"
+        return f"{self.statement}; {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)

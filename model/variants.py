@@ -80,9 +80,9 @@ class FlowStep:
     steps: list[FlowStep]
 
     @classmethod
-    def of(cls, value: Json) -> FlowStep:
+    def from_json(cls, value: Json) -> FlowStep:
         """The step, from its JSON."""
-        return cls(**value | {"steps": list(map(cls.of, value["steps"]))})
+        return cls(**value | {"steps": list(map(cls.from_json, value["steps"]))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,9 @@ class Flow:
     truncated: bool
 
     @classmethod
-    def of(cls, value: Json) -> Flow:
+    def from_json(cls, value: Json) -> Flow:
         """The flow, from its JSON."""
-        return cls(**value | {"steps": list(map(FlowStep.of, value["steps"]))})
+        return cls(**value | {"steps": list(map(FlowStep.from_json, value["steps"]))})
 
 
 def variant_of(conversation: Conversation) -> Variant:
@@ -105,10 +105,10 @@ def variant_of(conversation: Conversation) -> Variant:
     parents = parents_of(conversation, of_event)
     children: defaultdict[int | None, list[Step]] = defaultdict(list)
     # A cause has a lesser id than its effect: effects come first here.
-    for message in sorted(conversation.messages, key=lambda message: -message.it.id):
-        label = _label(message, parents[message.it.id], of_event)
-        step = _step(label, _count_steps(children.pop(message.it.id, [])))
-        children[parents[message.it.id]].append(step)
+    for message in sorted(conversation.messages, key=lambda message: -message.record.id):
+        label = _label(message, parents[message.record.id], of_event)
+        step = _step(label, _count_steps(children.pop(message.record.id, [])))
+        children[parents[message.record.id]].append(step)
     roots = _count_steps(children[None])
     return Variant(_digest(repr([(step.digest, count) for step, count in roots])), roots)
 
@@ -117,10 +117,10 @@ def messages_of_events(conversation: Conversation) -> dict[int, Message]:
     """The message of each event of a conversation: of publishes, and of deliveries of copies."""
     by_event = {}
     for message in conversation.messages:
-        by_event[message.it.id] = message
+        by_event[message.record.id] = message
         for copy in message.copies:
             for delivery in copy.deliveries:
-                by_event[delivery.it.id] = message
+                by_event[delivery.record.id] = message
     return by_event
 
 
@@ -129,12 +129,12 @@ def parents_of(
 ) -> dict[int, int | None]:
     """By message, its first cause in the conversation; None without one."""
     return {
-        message.it.id: next(
+        message.record.id: next(
             (
-                parent.it.id
+                parent.record.id
                 for cause in message.led_by
                 if (parent := of_event.get(cause.event)) is not None
-                and parent.it.id < message.it.id
+                and parent.record.id < message.record.id
             ),
             None,
         )
@@ -144,11 +144,13 @@ def parents_of(
 
 def _label(message: Message, parent: int | None, of_event: Mapping[int, Message]) -> Label:
     causes = (of_event.get(cause.event) for cause in message.led_by)
-    shown_types = (None, parent, message.it.id)
+    shown_types = (None, parent, message.record.id)
     other_types = {
-        cause.it.message_type for cause in causes if cause and cause.it.id not in shown_types
+        cause.record.message_type
+        for cause in causes
+        if cause and cause.record.id not in shown_types
     }
-    name = message.it.message_type
+    name = message.record.message_type
     return Label(name, failures_of(message), waits(message), tuple(sorted(other_types)))
 
 

@@ -36,8 +36,8 @@ class Frontier:
     def __init__(self, start: int, goal: int) -> None:
         self.reached = {start}
         self.level = {start}
-        self.bound = goal
-        self.towards: Direction = 1 if start < goal else -1
+        self.goal = goal
+        self.direction: Direction = 1 if start < goal else -1
 
     def move(self, events: Iterable[int]) -> None:
         """Go on to the events that the level leads to."""
@@ -47,7 +47,7 @@ class Frontier:
     @property
     def arrived(self) -> bool:
         """Tell whether the other end was reached."""
-        return self.bound in self.reached
+        return self.goal in self.reached
 
 
 Side = TypeVar("Side", bound=Frontier)

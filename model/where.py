@@ -84,7 +84,7 @@ def whereabouts(
     ``waited`` is the time since the publish (µs). ``is_whole``: no gap since the publish, and all
     is stored that was traced before the broker was asked.
     """
-    expiration = message.it.expiration
+    expiration = message.record.expiration
     is_number = expiration is not None and expiration.isdecimal()
     expires_after = int(expiration or 0) * 1_000 if is_number else None
     failure = message.failure
@@ -122,22 +122,23 @@ def _of_copy(
             return Fact(WhereWord.settled)
         case Disposition.in_hand:
             if is_whole:
-                return Fact(WhereWord.waiting, f"{last.it.name} holds the copy from {queue}")
+                return Fact(WhereWord.waiting, f"{last.record.name} holds the copy from {queue}")
             return Fact(
-                WhereWord.unknown, f"{last.it.name} held the copy from {queue} when last traced"
+                WhereWord.unknown, f"{last.record.name} held the copy from {queue} when last traced"
             )
         case Disposition.rejected:
             view = queues.get(queue)
             if view is not None and not view.has_dead_letters and is_whole:
-                reason = f"{last.it.name} rejected it, and {queue} has no dead letter exchange"
+                reason = f"{last.record.name} rejected it, and {queue} has no dead letter exchange"
                 return Fact(WhereWord.died, reason)
             return Fact(
                 WhereWord.unknown,
-                f"{last.it.name} rejected it from {queue}: dropped, or a dead letter that waits",
+                f"{last.record.name} rejected it from {queue}: dropped, or a dead letter that"
+                " waits",
             )
         case Disposition.returned:
             back = _of_wait(queue, queues, waited, expires_after, is_whole=is_whole)
-            return back._replace(reason=f"{last.it.name} gave it back; {back.reason}")
+            return back._replace(reason=f"{last.record.name} gave it back; {back.reason}")
         case _:
             return Fact(WhereWord.handed_over, "no record says how its consumer settled it")
 

@@ -29,7 +29,7 @@ def _type_of(field: ShownField) -> Any:
     kinds = {"text": str, "words": list[str], "table": dict[str, Any]}
     plain = field.type if field.kind == "text" and field.type is not bytes else None
     kind: Any = plain or kinds.get(field.kind, field.type)
-    return Annotated[kind | None if field.nullable else kind, field.shown.meaning]
+    return Annotated[kind | None if field.nullable else kind, field.display.meaning]
 
 
 if TYPE_CHECKING:

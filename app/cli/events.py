@@ -32,7 +32,7 @@ Received = Annotated[str | None, typer.Option("--queue", help="Received from thi
 # The fields that have a width in a terminal; what is longest comes last.
 _LAST = "participant_name"
 _FIELDS = sorted(
-    (field for field in EVENT_FIELDS.values() if field.shown.width),
+    (field for field in EVENT_FIELDS.values() if field.display.width),
     key=lambda field: field.name == _LAST,
 )
 _WAIT_SECONDS = 20
@@ -116,13 +116,15 @@ def _cell(name: str, event: dict[str, Any]) -> str:
     return "" if value is None else str(value)
 
 
-SHOWN_COLUMNS = {field.shown.label.upper(): partial(_cell, field.name) for field in _FIELDS}
+SHOWN_COLUMNS = {field.display.label.upper(): partial(_cell, field.name) for field in _FIELDS}
 
 
 def _print_lines(events: list[dict[str, Any]]) -> None:
     """Rows with fixed columns: a table that never ends cannot be fitted to the window."""
     for event in events:
-        cells = (printable(_cell(field.name, event)).ljust(field.shown.width) for field in _FIELDS)
+        cells = (
+            printable(_cell(field.name, event)).ljust(field.display.width) for field in _FIELDS
+        )
         console.print(" ".join(cells).rstrip(), markup=False, soft_wrap=True)
 
 

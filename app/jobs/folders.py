@@ -124,7 +124,7 @@ class ManifestedFiles(Generic[Subject]):
     def check_room(self, subject: Subject, file: str) -> None:
         """Raise `QuotaError` where there is no room for another file, or for one anew."""
         usage = usage_of(self.folder, self.path(subject, file))
-        if self._quota.left(usage) <= 0:
+        if self._quota.remaining(usage) <= 0:
             raise QuotaError(self._quota.refusal(usage))
 
     def manifest(self, path: Path) -> Manifest | None:
@@ -216,7 +216,7 @@ class Archives:
         return archive.vhost if archive else None
 
     def _archive(self, vhost: str) -> ArchiveManifest:
-        archive = ArchiveManifest.at(self._folder, vhost, 0)
+        archive = ArchiveManifest.of_vhost(self._folder, vhost, 0)
         if archive.through:
             return archive
         raise NotFoundError(f"nothing of {vhost} is archived")

@@ -103,14 +103,14 @@ class HeldAssertion(msgspec.Struct, frozen=True, kw_only=True):
 
 def explain_unwatched(assertion: Assertion) -> str | None:
     """Explain why an assertion cannot be held against events while they come; None if it can."""
-    condition = assertion.what
+    condition = assertion.requirement
     match condition:
-        case LeadsTo(within=None):
+        case LeadsTo(limit=None):
             return "it says no time: `within` does"
         case Precedence(evidence=Basis.may_have):
             return "what clocks allow is looked for by rabbitmq-itc assert"
-        case NeverConcurrent() if condition.per != "conversation":
-            return f"what shares {condition.per} is looked for by rabbitmq-itc assert"
+        case NeverConcurrent() if condition.key != "conversation":
+            return f"what shares {condition.key} is looked for by rabbitmq-itc assert"
         case AtMost() if condition.causes_more_than >= MOST_REACHED:
             return f"only up to {MOST_REACHED - 1:,} messages are counted while they come"
     return None
@@ -140,9 +140,9 @@ class AssertionScope:
         condition = self.what
         match condition:
             case LeadsTo() | Acknowledged():
-                return event.is_publish and condition.every.fits(event.message_type)
+                return event.is_publish and condition.subject.fits(event.message_type)
             case Precedence():
-                return not event.is_publish and condition.every.fits(event.message_type)
+                return not event.is_publish and condition.subject.fits(event.message_type)
             case NeverConcurrent():
                 return event.is_publish and any(
                     message_type.fits(event.message_type) for message_type in condition.types
@@ -159,8 +159,8 @@ def subject_of(text: str) -> AssertionScope | None:
     assertion = from_json(msgspec.json.decode(text))
     if explain_unwatched(assertion) is not None:
         return None
-    condition = assertion.what
-    within = condition.within or 0 if isinstance(condition, LeadsTo | Acknowledged) else 0
+    condition = assertion.requirement
+    within = condition.limit or 0 if isinstance(condition, LeadsTo | Acknowledged) else 0
     return AssertionScope(condition, within)
 
 

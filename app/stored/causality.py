@@ -151,7 +151,7 @@ class Fate(msgspec.Struct, frozen=True):
         """All of this in a sentence."""
         copies = self.message.copies
         if not copies:
-            if is_direct_reply(self.message.it):
+            if is_direct_reply(self.message.record):
                 return "a direct reply, of which it is not traced whether anybody was given it"
             return "routed to no queue: nobody was given it"
         noun = "queue" if self.routed_queues == 1 else "queues"
@@ -183,8 +183,10 @@ class Fate(msgspec.Struct, frozen=True):
 
     def _holder_phrase(self, last: Delivery, queue: str) -> str:
         if self.at is None:
-            return f"{last.it.name} held {queue}'s when this was last traced"
-        return f"{last.it.name} has held {queue}'s for {duration_words(max(0, self.at - last.at))}"
+            return f"{last.record.name} held {queue}'s when this was last traced"
+        return (
+            f"{last.record.name} has held {queue}'s for {duration_words(max(0, self.at - last.at))}"
+        )
 
     @property
     def is_held(self) -> bool:

@@ -130,11 +130,11 @@ def map_of(
     period, baseline, _ = periods
     waiting, handling = (_series(current[e], previous[e], compared[e]) for e in Measured)
     return DurationMap(
-        since=Microseconds(period.since),
-        until=Microseconds(period.until),
+        since=Microseconds(period.begin),
+        until=Microseconds(period.end),
         seconds=Duration(period.width),
-        baseline_since=Microseconds(baseline.since),
-        baseline_until=Microseconds(baseline.until),
+        baseline_since=Microseconds(baseline.begin),
+        baseline_until=Microseconds(baseline.end),
         level=LEVEL,
         handed_over=sum(part.handed_over for part in current[Measured.waiting]),
         waiting=waiting,
@@ -159,7 +159,7 @@ def slow_owners(
     ]
     slow = []
     for (trace_id, _, kind, name, _), measured, parts in histories:
-        earlier = [part for part in parts if part.at < end - HOUR]
+        earlier = [part for part in parts if part.begin < end - HOUR]
         change = slowdown(earlier, parts[len(earlier) :], len(histories) * len(SHARES))
         if change is not None:
             owner_fields = {"queue": None, "service": None, OwnerKind(kind).name: name}
@@ -193,7 +193,7 @@ def _span(part: DurationPart, heights: range) -> DurationSpan:
         counts[step // ROW_STEPS - heights.start] += times
     sketch = sketch_of(part.steps)
     median, p90 = (quantile(sketch, share) for share in SHARES.values())
-    return DurationSpan(Microseconds(part.at), sketch.count, median, p90, counts)
+    return DurationSpan(Microseconds(part.begin), sketch.count, median, p90, counts)
 
 
 def _usual(parts: Iterable[DurationPart]) -> UsualDurations:

@@ -93,7 +93,7 @@ class _Case(NamedTuple):
             root=root,
             kind=self.kind,
             type=event.message_type,
-            recorded_at=event.at,
+            recorded_at=event.recorded_at,
             sentence=f"event {event.id}: {sentence}",
         )
 
@@ -178,7 +178,7 @@ class Judges:
             event.id
             for past in pasts.values()
             for event in past.events
-            if event.is_publish and assertion.no.fits(event.message_type)
+            if event.is_publish and assertion.subject.fits(event.message_type)
         }
         futures = {
             cause: (future, [event.id for event in future.events if event.is_publish])
@@ -206,11 +206,13 @@ class Judges:
             return UNKNOWN
         messages = page.conversation.messages
         types = {
-            message.it.id: message.it.message_type for message in messages if not message.unseen
+            message.record.id: message.record.message_type
+            for message in messages
+            if not message.unseen
         }
         if event_id not in types:
             return UNKNOWN
-        unseen = [message.it.message_type for message in messages if message.unseen]
+        unseen = [message.record.message_type for message in messages if message.unseen]
         # Its delivery is known, and not when it was published.
         if any(_are_rivals(assertion, types[event_id], name) for name in unseen):
             return UNKNOWN
@@ -234,7 +236,7 @@ class Judges:
             return UNKNOWN
         doubtful = await self.store.doubts.doubtful(trace_id, concurrent[0], event_id)
         certain = [
-            rival for rival in concurrent if not doubtful.behind(rival, event_id, stamp.packed)
+            rival for rival in concurrent if not doubtful.doubt(rival, event_id, stamp.packed)
         ]
         if not certain:
             return UNKNOWN
@@ -255,7 +257,7 @@ def _judge_effects(assertion: LeadsTo, case: _Case, reach: Reach | None) -> Even
         return UNKNOWN
     fits, event = assertion.leads_to.fits, reach.event
     effects = [effect for effect in reach.events if effect.is_publish and fits(effect.message_type)]
-    first = min(effects, key=lambda effect: effect.at, default=None)
+    first = min(effects, key=lambda effect: effect.recorded_at, default=None)
     # Events from before the trace was known to have caught up may have been in time.
     was_late = any(effect.id <= case.proof.event_id for effect in effects)
     is_whole = reach.is_whole and not (reach.has_equals or was_late) and case.is_whole(event.id)
@@ -270,7 +272,7 @@ def _judge_causes(assertion: Precedence, case: _Case, past: Reach | None) -> Eve
     event = past.event
     causes = (cause for cause in past.events if cause.is_publish and cause.id != event.message)
     cause_id = next(
-        (cause.id for cause in causes if assertion.after.fits(cause.message_type)), None
+        (cause.id for cause in causes if assertion.precursor.fits(cause.message_type)), None
     )
     judgement = judge_precedence(
         assertion, event.message_type, event.id, cause_id, is_open=_is_open(past)

@@ -81,8 +81,8 @@ class Line:
             if self.picks(event):
                 if not self.has_room:
                     return
-                due = event.at + self.within
-                self._waiting.append(Wait(event.id, event.at, due))
+                due = event.recorded_at + self.within
+                self._waiting.append(Wait(event.id, event.recorded_at, due))
             self.read_id = event.id
         self.read_id = max(self.read_id, through)
 

@@ -13,7 +13,7 @@ class InvalidAssertionError(ValueError):
     def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
         position = "" if line is None else f"line {line}, column {column}: "
         super().__init__(f"{position}{message}")
-        self.what, self.line, self.column = message, line, column
+        self.reason, self.line, self.column = message, line, column
 
 
 class Basis(enum.StrEnum):
@@ -49,19 +49,19 @@ class TypePattern:
 
 @dataclass(frozen=True, slots=True)
 class LeadsTo:
-    """Every message of a type leads to one of another, ``within`` some time (µs) if that is set."""
+    """Every message of a type leads to one of another, within a ``limit`` (µs) if one is set."""
 
-    every: TypePattern
+    subject: TypePattern
     leads_to: TypePattern
-    within: int | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
     """Every delivery of a type has a message of another in its past."""
 
-    every: TypePattern
-    after: TypePattern
+    subject: TypePattern
+    precursor: TypePattern
     evidence: Basis = Basis.caused
 
 
@@ -69,28 +69,28 @@ class Precedence:
 class NeverConcurrent:
     """No message of the one type is concurrent with one of the other.
 
-    Compared are messages of one conversation, or those that share the key ``per`` of reports on
+    Compared are messages of one conversation, or those that share the ``key`` of reports on
     order (``correlation_id``, ``header.NAME``, ``body.NAME`` …).
     """
 
     types: tuple[TypePattern, TypePattern]
-    per: str = "conversation"
+    key: str = "conversation"
 
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
     """No message of a type causes more than this many others, directly or not."""
 
-    no: TypePattern
+    subject: TypePattern
     causes_more_than: int
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """Every message of a type is acknowledged from all its queues, ``within`` some time (µs)."""
+    """Every message of a type is acknowledged from all its queues, within a ``limit`` (µs)."""
 
-    every: TypePattern
-    within: int
+    subject: TypePattern
+    limit: int
 
 
 Requirement: TypeAlias = LeadsTo | Precedence | NeverConcurrent | AtMost | Acknowledged
@@ -101,4 +101,4 @@ class Assertion:
     """An assertion, under the name that people gave it."""
 
     name: str
-    what: Requirement
+    requirement: Requirement

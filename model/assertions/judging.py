@@ -47,7 +47,7 @@ class AssertionVerdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """An assertion's verdict on one message, by its event, with the ``others`` that show it.
+    """An assertion's verdict on one message, by its event, with the ``witnesses`` that show it.
 
     ``by_absence``: it rests on something that is not there.
     """
@@ -55,7 +55,7 @@ class Judgement:
     verdict: AssertionVerdict
     event: int
     sentence: str
-    others: tuple[int, ...] = ()
+    witnesses: tuple[int, ...] = ()
     by_absence: bool = False
 
 
@@ -67,7 +67,7 @@ class WatchedEvent(NamedTuple):
     """
 
     id: int
-    at: int
+    recorded_at: int
     is_publish: bool
     message_type: str
     message: int | None = None
@@ -75,7 +75,7 @@ class WatchedEvent(NamedTuple):
 
 def needs_clocks(assertion: Assertion) -> bool:
     """Tell whether messages and links do not suffice to judge an assertion."""
-    condition = assertion.what
+    condition = assertion.requirement
     return isinstance(condition, NeverConcurrent) or (
         isinstance(condition, Precedence) and condition.evidence is Basis.may_have
     )
@@ -92,7 +92,7 @@ def judge(
     if needs_clocks(assertion):
         raise ValueError(f"{assertion.name} is judged by clocks")
     is_whole = not (ways.truncated or has_gap)
-    verdicts = _JUDGES[type(assertion.what)](assertion.what, ways, read_until)
+    verdicts = _JUDGES[type(assertion.requirement)](assertion.requirement, ways, read_until)
     return [hedge(verdict, is_whole=is_whole) for verdict in verdicts]
 
 
@@ -112,30 +112,30 @@ class Causation:
 
     def __init__(self, conversation: Conversation, open_at: Collection[int] = ()) -> None:
         self.truncated = conversation.truncated
-        self.messages = {message.it.id: message for message in conversation.messages}
+        self.messages = {message.record.id: message for message in conversation.messages}
         self._open_at = frozenset(open_at)
         self._message_of = {event: event for event in self.messages}
         for message in conversation.messages:
             for copy in message.copies:
                 for delivery in copy.deliveries:
-                    self._message_of[delivery.it.id] = message.it.id
+                    self._message_of[delivery.record.id] = message.record.id
         self._causes = {
-            message.it.id: self._causes_of(message) for message in conversation.messages
+            message.record.id: self._causes_of(message) for message in conversation.messages
         }
 
-    def of(self, pattern: TypePattern) -> list[Message]:
+    def messages_of(self, pattern: TypePattern) -> list[Message]:
         """The messages of a type, in order."""
         groups = [messages for name, messages in self._of_type.items() if pattern.fits(name)]
-        return sorted(chain.from_iterable(groups), key=lambda message: message.it.id)
+        return sorted(chain.from_iterable(groups), key=lambda message: message.record.id)
 
     def first_after(self, pattern: TypePattern) -> dict[int, tuple[int, int]]:
         """By message, the first message of a type that it led to: its time (µs) and its id."""
-        fitting = {message.it.id for message in self.of(pattern)}
+        fitting = {message.record.id for message in self.messages_of(pattern)}
         first: dict[int, tuple[int, int]] = {}
         for event in reversed(self._order):
             candidates = [first[event]] if event in first else []
             if event in fitting:
-                candidates.append((self.messages[event].it.at, event))
+                candidates.append((self.messages[event].record.recorded_at, event))
             if candidates:
                 for cause in self._causes[event]:
                     first[cause] = min(*candidates, first.get(cause, candidates[0]))
@@ -143,7 +143,7 @@ class Causation:
 
     def first_before(self, pattern: TypePattern) -> dict[int, int]:
         """By message, the first message of a type that led to it."""
-        fitting = {message.it.id for message in self.of(pattern)}
+        fitting = {message.record.id for message in self.messages_of(pattern)}
         first: dict[int, int] = {}
         for event in self._order:
             causes = self._causes[event]
@@ -166,7 +166,7 @@ class Causation:
         """The number of messages that one led to."""
         return self._futures[message].bit_count()
 
-    def after(self, message: int, number: int) -> int:
+    def effect(self, message: int, number: int) -> int:
         """One of the messages that one led to, by its number in their order, from 0."""
         bits, place = self._futures[message], 0
         width = len(self._order)
@@ -206,29 +206,29 @@ class Causation:
     def _of_type(self) -> dict[str, list[Message]]:
         by_type: defaultdict[str, list[Message]] = defaultdict(list)
         for message in self.messages.values():
-            by_type[message.it.message_type].append(message)
+            by_type[message.record.message_type].append(message)
         return by_type
 
     def _causes_of(self, message: Message) -> list[int]:
         causes = {self._message_of.get(cause.event) for cause in message.led_by}
-        return [cause for cause in causes if cause is not None and cause < message.it.id]
+        return [cause for cause in causes if cause is not None and cause < message.record.id]
 
     def _is_open(self, message: Message) -> bool:
         return (
             message.unseen
-            or message.elsewhere is not None
-            or message.it.id in self._open_at
+            or message.outer_cause is not None
+            or message.record.id in self._open_at
             or any(cause.event not in self._message_of for cause in message.led_by)
         )
 
 
 def _judge_leads_to(what: LeadsTo, ways: Causation, through: int) -> Iterator[Judgement]:
     first = ways.first_after(what.leads_to)
-    for message in ways.of(what.every):
+    for message in ways.messages_of(what.subject):
         if not message.unseen:
-            effect_time = first.get(message.it.id)
-            effect = None if effect_time is None else ways.messages[effect_time[1]].it
-            yield judge_effect(what, message.it, effect, through)
+            effect_time = first.get(message.record.id)
+            effect = None if effect_time is None else ways.messages[effect_time[1]].record
+            yield judge_effect(what, message.record, effect, through)
 
 
 def judge_effect(
@@ -240,35 +240,35 @@ def judge_effect(
     """The finding for a publish, by the ``first`` of its effects of the type, if any."""
     cause, event = publish.message_type, publish.id
     if first is not None:
-        took = first.at - publish.at
-        if what.within is None or took <= what.within:
+        took = first.recorded_at - publish.recorded_at
+        if what.limit is None or took <= what.limit:
             sentence = f"{cause} led to {first.message_type} in {duration_words(took)}"
             return Judgement(AssertionVerdict.holds, event, sentence, (first.id,))
         sentence = f"{cause} led to {first.message_type} only after {duration_words(took)}"
-        sentence = f"{sentence}, not within {duration_words(what.within)}"
+        sentence = f"{sentence}, not within {duration_words(what.limit)}"
         return Judgement(AssertionVerdict.violated, event, sentence, (first.id,), by_absence=True)
-    if what.within is None:
+    if what.limit is None:
         # It may still come.
         sentence = (
             f"{cause} has not led to {what.leads_to} yet, and no time is set in which it should"
         )
         return Judgement(AssertionVerdict.unknown, event, sentence, by_absence=True)
-    if through <= publish.at + what.within:  # what comes then is in time
+    if through <= publish.recorded_at + what.limit:  # what comes then is in time
         return Judgement(
             AssertionVerdict.unknown, event, f"{cause} has not led to {what.leads_to} yet"
         )
-    sentence = f"{cause} led to no {what.leads_to} within {duration_words(what.within)}"
+    sentence = f"{cause} led to no {what.leads_to} within {duration_words(what.limit)}"
     return Judgement(AssertionVerdict.violated, event, sentence, by_absence=True)
 
 
 def _judge_after(what: Precedence, ways: Causation, through: int) -> Iterator[Judgement]:
     del through  # a past is complete
-    first = ways.first_before(what.after)
-    for message in ways.of(what.every):
-        earlier, is_open = first.get(message.it.id), message.it.id in ways.open
-        handed = [delivery.it.id for copy in message.copies for delivery in copy.deliveries]
-        for delivery in handed or ([message.it.id] if message.unseen else []):
-            message_type = message.it.message_type
+    first = ways.first_before(what.precursor)
+    for message in ways.messages_of(what.subject):
+        earlier, is_open = first.get(message.record.id), message.record.id in ways.open
+        handed = [delivery.record.id for copy in message.copies for delivery in copy.deliveries]
+        for delivery in handed or ([message.record.id] if message.unseen else []):
+            message_type = message.record.message_type
             yield judge_precedence(what, message_type, delivery, earlier, is_open=is_open)
 
 
@@ -277,9 +277,9 @@ def judge_precedence(
 ) -> Judgement:
     """The finding for a delivery of a message of a type, by the event ``earlier`` it, if any."""
     if earlier is not None:
-        sentence = f"this delivery of {message_type} has {what.after} in its past"
+        sentence = f"this delivery of {message_type} has {what.precursor} in its past"
         return Judgement(AssertionVerdict.holds, delivery, sentence, (earlier,))
-    sentence = f"no message or link leads from {what.after} to this delivery of {message_type}"
+    sentence = f"no message or link leads from {what.precursor} to this delivery of {message_type}"
     verdict = AssertionVerdict.unknown if is_open else AssertionVerdict.violated
     return Judgement(verdict, delivery, sentence, by_absence=True)
 
@@ -287,27 +287,29 @@ def judge_precedence(
 def _judge_at_most(what: AtMost, ways: Causation, through: int) -> Iterator[Judgement]:
     del through  # more may come: then it is judged again
     limit = what.causes_more_than
-    for message in ways.of(what.no):
+    for message in ways.messages_of(what.subject):
         if message.unseen:
             continue
-        event = message.it.id
+        event = message.record.id
         count = ways.count_after(event)
-        sentence = f"{message.it.message_type} caused {count:,} messages"
+        sentence = f"{message.record.message_type} caused {count:,} messages"
         if count > limit:
             sentence = f"{sentence}, more than {limit:,}"
-            yield Judgement(AssertionVerdict.violated, event, sentence, (ways.after(event, limit),))
+            yield Judgement(
+                AssertionVerdict.violated, event, sentence, (ways.effect(event, limit),)
+            )
         else:
             yield Judgement(AssertionVerdict.holds, event, sentence, by_absence=True)
 
 
 def _judge_acknowledged(what: Acknowledged, ways: Causation, through: int) -> Iterator[Judgement]:
-    for message in ways.of(what.every):
+    for message in ways.messages_of(what.subject):
         if message.unseen:
             continue
         verdict, sentence = judge_settlement(what, message, through)
         by_absence = verdict is AssertionVerdict.violated
-        sentence = f"{message.it.message_type} {sentence}"
-        yield Judgement(verdict, message.it.id, sentence, by_absence=by_absence)
+        sentence = f"{message.record.message_type} {sentence}"
+        yield Judgement(verdict, message.record.id, sentence, by_absence=by_absence)
 
 
 def judge_settlement(
@@ -317,24 +319,27 @@ def judge_settlement(
 
     ``through``: all that was recorded before then (µs) is known.
     """
-    published_at = message.it.at
+    published_at = message.record.recorded_at
     copies = {
         copy.queue: [
             CopySettlement(
-                delivery.queue, delivery.it.settlement, delivery.it.settled_at, delivery.it.name
+                delivery.queue,
+                delivery.record.settlement,
+                delivery.record.settled_at,
+                delivery.record.name,
             )
             for delivery in copy.deliveries
         ]
         for copy in message.copies
     }
     verdict, reason = judge_copies(
-        copies, message.it.routed_queues, published_at, published_at + what.within
+        copies, message.record.routed_queues, published_at, published_at + what.limit
     )
     if verdict is AssertionVerdict.holds:
-        return verdict, f"was acknowledged within {duration_words(what.within)}"
-    if verdict is AssertionVerdict.violated and through <= published_at + what.within:
+        return verdict, f"was acknowledged within {duration_words(what.limit)}"
+    if verdict is AssertionVerdict.violated and through <= published_at + what.limit:
         return AssertionVerdict.unknown, f"is not acknowledged yet: {reason}"
-    return verdict, f"was not acknowledged within {duration_words(what.within)}: {reason}"
+    return verdict, f"was not acknowledged within {duration_words(what.limit)}: {reason}"
 
 
 class CopySettlement(NamedTuple):
@@ -342,7 +347,7 @@ class CopySettlement(NamedTuple):
 
     queue: str | None
     settlement: Disposition | None
-    at: int | None
+    settled_at: int | None
     holder: str
 
 
@@ -376,9 +381,9 @@ def _judge_copy(
     deliveries = [delivery for delivery in deliveries if delivery.queue == queue] or deliveries
     last = deliveries[-1]
     times = [
-        delivery.at
+        delivery.settled_at
         for delivery in deliveries
-        if delivery.settlement in _ACKNOWLEDGED and delivery.at
+        if delivery.settlement in _ACKNOWLEDGED and delivery.settled_at
     ]
     # Settlements have the broker's time, messages that of their arrival: where the trace lags, a
     # message may come after its settlement.

@@ -85,7 +85,7 @@ class TextPosition(NamedTuple):
 class Value:
     """A value with its place: a text, a number, a list of values, or of pairs (key, value)."""
 
-    at: TextPosition
+    position: TextPosition
     value: Any
 
 
@@ -96,7 +96,7 @@ def from_json(value: Any) -> Assertion:
 
 def to_json(assertion: Assertion) -> Json:
     """An assertion as JSON, with the keys of the language."""
-    condition = assertion.what
+    condition = assertion.requirement
     answer: Json = {"name": assertion.name}
     for part in _PARTS[type(condition)]:
         value = getattr(condition, part.field)
@@ -158,47 +158,47 @@ def assertions_in(file: Value) -> list[Assertion]:
         [*pairs] = file.value
         for key, _ in pairs:
             if key.value != "assertions":
-                raise key.at.error(f"expected `assertions:`, not `{key.value}`")
+                raise key.position.error(f"expected `assertions:`, not `{key.value}`")
         if len(pairs) > 1:
-            raise pairs[1][0].at.error("`assertions` stands there twice")
+            raise pairs[1][0].position.error("`assertions` stands there twice")
         listed = pairs[0][1]
     if not isinstance(listed.value, list) or (listed.value and _is_mapping(listed)):
-        raise listed.at.error("expected a list of assertions")
+        raise listed.position.error("expected a list of assertions")
     if not listed.value:
-        raise listed.at.error("there are no assertions in it")
+        raise listed.position.error("there are no assertions in it")
     if len(listed.value) > MOST_ASSERTIONS:
-        raise listed.at.error(f"there are more than {MOST_ASSERTIONS} assertions")
+        raise listed.position.error(f"there are more than {MOST_ASSERTIONS} assertions")
     assertions: dict[str, Assertion] = {}
     for element in listed.value:
         assertion = _assertion(element)
         if assertion.name in assertions:
-            raise element.at.error(f"there are two assertions of the name {assertion.name}")
+            raise element.position.error(f"there are two assertions of the name {assertion.name}")
         assertions[assertion.name] = assertion
     return [*assertions.values()]
 
 
 def _assertion(value: Value) -> Assertion:
     if not _is_mapping(value):
-        raise value.at.error("expected an assertion: a name, and what should hold")
+        raise value.position.error("expected an assertion: a name, and what should hold")
     fields: dict[str, Value] = {}
     for key, field in value.value:
         if key.value in fields:
-            raise key.at.error(f"`{key.value}` stands there twice")
+            raise key.position.error(f"`{key.value}` stands there twice")
         fields[key.value] = field
     kinds = [key for key in _KINDS if key in fields]
     if len(kinds) != 1:
         signs = ", ".join(_KINDS)
-        raise value.at.error(f"expected one of {signs}" + (", not several" if kinds else ""))
+        raise value.position.error(f"expected one of {signs}" + (", not several" if kinds else ""))
     make, parts = _KINDS[kinds[0]]
     allowed = {"name", *(part.key for part in parts)}
     for key, _ in value.value:
         if key.value not in allowed:
-            raise key.at.error(
+            raise key.position.error(
                 f"`{key.value}` is not known here; expected {', '.join(sorted(allowed))}"
             )
     for name in ("name", *(part.key for part in parts if not part.is_optional)):
         if name not in fields:
-            raise value.at.error(f"`{name}` is missing")
+            raise value.position.error(f"`{name}` is missing")
     values = {part.field: part.read(fields[part.key]) for part in parts if part.key in fields}
     return Assertion(_name(fields["name"]), make(**values))
 
@@ -206,7 +206,7 @@ def _assertion(value: Value) -> Assertion:
 def _name(value: Value) -> str:
     text = value.value
     if not isinstance(text, str) or not _NAME.fullmatch(text) or len(text) > LONGEST_NAME:
-        raise value.at.error(
+        raise value.position.error(
             f"a name has 1 to {LONGEST_NAME} letters, digits, dots, underscores and hyphens"
         )
     return text
@@ -215,18 +215,22 @@ def _name(value: Value) -> str:
 def _type(value: Value) -> TypePattern:
     text = str(value.value) if isinstance(value.value, int) else value.value
     if not isinstance(text, str) or not 0 < len(text) <= LONGEST_TYPE:
-        raise value.at.error(f"expected a message type, a text of 1 to {LONGEST_TYPE} characters")
+        raise value.position.error(
+            f"expected a message type, a text of 1 to {LONGEST_TYPE} characters"
+        )
     return TypePattern(text)
 
 
 def _duration(value: Value) -> int:
     match = _DURATION.fullmatch(str(value.value).strip())
     if match is None:
-        raise value.at.error(f"expected a time such as 500ms, 30s, 5min, 2h, not {value.value!r}")
+        raise value.position.error(
+            f"expected a time such as 500ms, 30s, 5min, 2h, not {value.value!r}"
+        )
     # With enough digits the number is infinite.
     took = round(min(float(match[1]) * _MICROSECONDS[match[2]], LONGEST + 1))
     if not 0 < took <= LONGEST:
-        raise value.at.error(
+        raise value.position.error(
             f"a time is more than nothing, and at most {LONGEST // 86_400_000_000}d"
         )
     return took
@@ -236,7 +240,7 @@ def _evidence(value: Value) -> Basis:
     try:
         return Basis(str(value.value))
     except ValueError:
-        raise value.at.error(
+        raise value.position.error(
             f"evidence: expected {' or '.join(Basis)}, not {value.value!r}"
         ) from None
 
@@ -244,7 +248,7 @@ def _evidence(value: Value) -> Basis:
 def _count(value: Value) -> int:
     count = value.value
     if not isinstance(count, int) or not 0 <= count <= MOST_EFFECTS:
-        raise value.at.error("expected a number of messages, 0 or more")
+        raise value.position.error("expected a number of messages, 0 or more")
     return count
 
 
@@ -254,12 +258,12 @@ def _key(value: Value) -> str:
         key in _KEYS or any(key.startswith(begin) and key != begin for begin in _NAMED_KEYS)
     ):
         return key
-    raise value.at.error(f"per: expected {', '.join(_KEYS)}, header.NAME or body.NAME")
+    raise value.position.error(f"per: expected {', '.join(_KEYS)}, header.NAME or body.NAME")
 
 
 def _two_types(value: Value) -> tuple[TypePattern, TypePattern]:
     if not isinstance(value.value, list) or len(value.value) != 2 or _is_mapping(value):
-        raise value.at.error("never_concurrent: expected a list of two message types")
+        raise value.position.error("never_concurrent: expected a list of two message types")
     first, second = value.value
     return _type(first), _type(second)
 
@@ -274,7 +278,7 @@ class _AssertionKey(NamedTuple):
     is_optional: bool = False
 
 
-_SUBJECT = _AssertionKey("every", "every", _type)
+_SUBJECT = _AssertionKey("every", "subject", _type)
 # By the key that tells a kind of assertion: its class, and its keys in the order of a file.
 _KINDS: dict[str, tuple[type[Any], tuple[_AssertionKey, ...]]] = {
     "leads_to": (
@@ -282,14 +286,14 @@ _KINDS: dict[str, tuple[type[Any], tuple[_AssertionKey, ...]]] = {
         (
             _SUBJECT,
             _AssertionKey("leads_to", "leads_to", _type),
-            _AssertionKey("within", "within", _duration, duration_text, is_optional=True),
+            _AssertionKey("within", "limit", _duration, duration_text, is_optional=True),
         ),
     ),
     "after": (
         Precedence,
         (
             _SUBJECT,
-            _AssertionKey("after", "after", _type),
+            _AssertionKey("after", "precursor", _type),
             _AssertionKey("evidence", "evidence", _evidence, is_optional=True),
         ),
     ),
@@ -299,19 +303,19 @@ _KINDS: dict[str, tuple[type[Any], tuple[_AssertionKey, ...]]] = {
             _AssertionKey(
                 "never_concurrent", "types", _two_types, lambda types: [*map(str, types)]
             ),
-            _AssertionKey("per", "per", _key, is_optional=True),
+            _AssertionKey("per", "key", _key, is_optional=True),
         ),
     ),
     "causes_more_than": (
         AtMost,
         (
-            _AssertionKey("no", "no", _type),
+            _AssertionKey("no", "subject", _type),
             _AssertionKey("causes_more_than", "causes_more_than", _count, int),
         ),
     ),
     "acknowledged_within": (
         Acknowledged,
-        (_SUBJECT, _AssertionKey("acknowledged_within", "within", _duration, duration_text)),
+        (_SUBJECT, _AssertionKey("acknowledged_within", "limit", _duration, duration_text)),
     ),
 }
 _PARTS = dict(_KINDS.values())

@@ -11,11 +11,11 @@ from model.gaps import Gap
 
 def matters(assertion: Assertion, conversation: Conversation) -> tuple[int, int | None]:
     """The first and last time at which a missing event would matter (µs); None: for ever."""
-    condition, ended_at = assertion.what, conversation.ended_at
+    condition, ended_at = assertion.requirement, conversation.ended_at
     if isinstance(condition, Precedence):
         # Its first message may have a cause that was lost.
         return 0, ended_at
-    within = condition.within if isinstance(condition, LeadsTo | Acknowledged) else None
+    within = condition.limit if isinstance(condition, LeadsTo | Acknowledged) else None
     return conversation.began_at, None if within is None else ended_at + within
 
 

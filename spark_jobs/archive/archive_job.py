@@ -56,7 +56,7 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
     with request.database.connect() as connection:
         history = History(connection)
         trace = history.trace(request.vhost)
-        archive = Archive.at(request.root, request.vhost, trace)
+        archive = Archive.of_vhost(request.root, request.vhost, trace)
         archive.check_of(history, trace)
         span = history.prefix_before(trace, request.before, archive.through)
         if span is None:

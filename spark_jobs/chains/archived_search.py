@@ -119,7 +119,7 @@ def _doubtful(
     span = DoubtfulSpan([*islice(doubtful, MOST_DOUBTFUL)])
     last = _read(archive, database, ("id", "clock"), last_id, last_id)
     [clock] = [clock_bytes for batch in last for clock_bytes in batch.column("clock").to_pylist()]
-    return span.behind(first_id, last_id, clock)
+    return span.doubt(first_id, last_id, clock)
 
 
 def _candidates(archive: Archive, database: DatabaseAddress, event_id: int) -> int | None:

@@ -143,7 +143,7 @@ def _doubtful(history: History, chain: _Chain) -> str | None:
         return None
     first, last = sorted((chain.start, chain.end), key=lambda event: event.id)
     span = history.doubtful(first.trace, first.id, last.id)
-    return span.behind(first.id, last.id, last.clock)
+    return span.doubt(first.id, last.id, last.clock)
 
 
 def _by_clocks(

@@ -116,40 +116,40 @@ class _StoredFrontier(Frontier):
 
     def _evident(self, ids: str) -> str:
         """The query for what messages and links lead to from there."""
-        if self.towards == 1:
+        if self.direction == 1:
             return (
-                f"SELECT e.id FROM events e WHERE e.cause_id IN ({ids}) AND e.id <= {self.bound}"
+                f"SELECT e.id FROM events e WHERE e.cause_id IN ({ids}) AND e.id <= {self.goal}"
                 " AND NOT e.quiet UNION SELECT g.effect_id"
                 " FROM edges g JOIN events e ON e.id = g.effect_id"
                 f" WHERE g.trace_id = {self._trace} AND g.cause_id IN ({ids})"
-                f" AND g.effect_id <= {self.bound} AND {_NAMES}"
+                f" AND g.effect_id <= {self.goal} AND {_NAMES}"
             )
         return (
             f"SELECT e.cause_id AS id FROM events e WHERE e.id IN ({ids})"
-            f" AND e.cause_id >= {self.bound} AND NOT e.quiet UNION SELECT g.cause_id"
+            f" AND e.cause_id >= {self.goal} AND NOT e.quiet UNION SELECT g.cause_id"
             " FROM edges g JOIN events e ON e.id = g.effect_id"
-            f" WHERE g.effect_id IN ({ids}) AND g.cause_id >= {self.bound} AND {_NAMES}"
+            f" WHERE g.effect_id IN ({ids}) AND g.cause_id >= {self.goal} AND {_NAMES}"
         )
 
     def _parts(self, ids: str) -> Iterator[tuple[int, bytes, int, int]]:
         """Yield parts of conversations left to read: (participant, conversation, after, before)."""
-        leads = EventType.received if self.towards == 1 else EventType.published
+        leads = EventType.received if self.direction == 1 else EventType.published
         rows = self._connection.rows(
             "SELECT s.event_id, e.participant, s.key FROM keys s JOIN events e ON e.id = s.event_id"
             f" WHERE s.trace_id = {self._trace} AND s.event_id IN ({ids})"
             f" AND e.type = {int(leads)} AND {_SHARES}"
         )
-        rows.sort(key=lambda row: self.towards * row["event_id"])
+        rows.sort(key=lambda row: self.direction * row["event_id"])
         for row in rows:
             part, event = (row["participant"], row["key"]), row["event_id"]
-            reached = self._nearest.get(part, self.bound + self.towards)
-            if self.towards * event < self.towards * reached:
+            reached = self._nearest.get(part, self.goal + self.direction)
+            if self.direction * event < self.direction * reached:
                 self._nearest[part] = event
                 yield (*part, min(event, reached), max(event, reached))
 
     def _conversation_steps(self, parts: list[tuple[int, bytes, int, int]]) -> str:
         """The query for what conversations lead to in these parts."""
-        follows = EventType.published if self.towards == 1 else EventType.received
+        follows = EventType.published if self.direction == 1 else EventType.received
         values = ", ".join(
             f"({participant}, {self._blob(key)}, {low}, {high})"
             for participant, key, low, high in parts

@@ -36,7 +36,7 @@ class ExportedField(NamedTuple):
 
 EXPORTED: dict[str, ExportedField] = {
     **{
-        field.name: ExportedField(field.name, field.kind, field.shown.label)
+        field.name: ExportedField(field.name, field.kind, field.display.label)
         for field in EVENT_FIELDS.values()
     },
     "links": ExportedField("links", "links", "Links"),

@@ -72,7 +72,7 @@ def log_part(rows: ConversationRows) -> LogPart:
         part.objects.append(_message(conversation.root, message, messages))
         for event, acts in _events_of(message):
             keys = [*keys_in(rows.rows[event.id]["properties"])]
-            kind = type_of_event(message.it.message_type, event.type)
+            kind = type_of_event(message.record.message_type, event.type)
             part.types.add(kind)
             actors = [
                 (rows.rows[act.cause]["participant"], act.kind)
@@ -123,16 +123,16 @@ def _declared(attributes: Mapping[str, str]) -> list[dict[str, str]]:
 def _events_of(message: Message) -> Iterator[tuple[ConversationEvent, Sequence[BrokerAct]]]:
     """The publish and the deliveries, each once, with what the broker did."""
     if not message.unseen:
-        yield message.it, ()
+        yield message.record, ()
     for copy in message.copies:
         for delivery in copy.deliveries:
-            yield delivery.it, delivery.acts
+            yield delivery.record, delivery.acts
 
 
 def _messages_of_events(conversation: Conversation) -> dict[int, int]:
     """By event the publish of its message."""
     return {
-        event.id: message.it.id
+        event.id: message.record.id
         for message in conversation.messages
         for event, _ in _events_of(message)
     }
@@ -156,10 +156,10 @@ def _message(root: int, message: Message, messages: Mapping[int, int]) -> bytes:
     )
     relations = [(_id("conversation", root), "part of")]
     relations += [
-        (_id("message", cause), "caused by") for cause in causes if cause != message.it.id
+        (_id("message", cause), "caused by") for cause in causes if cause != message.record.id
     ]
-    values = {"type": message.it.message_type, "outcome": message.outcome.value}
-    return _object("message", message.it.id, values, relations)
+    values = {"type": message.record.message_type, "outcome": message.outcome.value}
+    return _object("message", message.record.id, values, relations)
 
 
 def _event(
@@ -180,7 +180,7 @@ def _event(
     )
     related = [
         (_id("conversation", root), "conversation"),
-        (_id("message", message.it.id), "message"),
+        (_id("message", message.record.id), "message"),
         (_id("participant", event.participant), "publisher" if is_publish else "receiver"),
         *((_id("queue", queue), "routed to" if is_publish else "from") for queue in queues),
         *((_id("key", key), "key") for key in keys),
@@ -202,7 +202,7 @@ def _event(
         {
             "id": f"event:{event.id}",
             "type": kind,
-            "time": iso_time(event.at),
+            "time": iso_time(event.recorded_at),
             "attributes": [{"name": name, "value": _text(value)} for name, value in values.items()],
             "relationships": _relations(related),
         }

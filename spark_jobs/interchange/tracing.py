@@ -97,7 +97,7 @@ class _Spans:
             yield from self._spans_of(message)
 
     def _spans_of(self, message: Message) -> Iterator[ExportedSpan]:
-        event = message.it
+        event = message.record
         sent_by = context_in(self.rows[event.id]["properties"])
         causes = [
             self.contexts[link.event] for link in message.led_by if link.event in self.contexts
@@ -107,7 +107,7 @@ class _Spans:
         trace = parent.trace_id if parent else self.trace
         outer = parent
         if not message.unseen:
-            outer = Context(trace, self._id(event.id, event.at, "publish"))
+            outer = Context(trace, self._id(event.id, event.recorded_at, "publish"))
             self.contexts[event.id] = outer
             yield self._publish(message, outer, parent, is_remote=sent_by is not None, links=links)
         deaths_carried = () if message.unseen else deaths_of(self.rows[event.id]["properties"])
@@ -122,7 +122,7 @@ class _Spans:
                     copy.queue,
                     copy.loss.reason,
                     event,
-                    (event.at, copy.loss.at),
+                    (event.recorded_at, copy.loss.noticed_at),
                     trace,
                     outer,
                 )
@@ -135,13 +135,13 @@ class _Spans:
         The broker says when in seconds only: a death was in the time since the copy was last seen,
         unless the plugin tells when it was rejected.
         """
-        event = delivery.it
+        event = delivery.record
         if event.match is not Match.dead_lettered:
             return
         rejected = (self.rows.get(a.cause) for a in delivery.acts if a.kind == "rejected")
         rejected_at = next((row["settled_at"] for row in rejected if row), None)
         interval = (
-            (event.at - max(0, delivery.queued), event.at)
+            (event.recorded_at - max(0, delivery.queued), event.recorded_at)
             if rejected_at is None
             else (rejected_at, rejected_at)
         )
@@ -149,7 +149,7 @@ class _Spans:
             times = (
                 interval
                 if death.reason == "rejected" or rejected_at is None
-                else (rejected_at, event.at)
+                else (rejected_at, event.recorded_at)
             )
             yield self._act(f"move\0{place}", death.queue, death.reason, event, times, trace, outer)
 
@@ -167,7 +167,7 @@ class _Spans:
         name = word.partition("\0")[0]
         return ExportedSpan(
             BROKER,
-            Context(trace, self._id(event.id, event.at, f"{word}\0{queue}")),
+            Context(trace, self._id(event.id, event.recorded_at, f"{word}\0{queue}")),
             outer.span_id if outer else None,
             False,
             f"{name} {queue}",
@@ -191,7 +191,7 @@ class _Spans:
         is_remote: bool,
         links: tuple[Context, ...],
     ) -> ExportedSpan:
-        event, failure = message.it, message.failure
+        event, failure = message.record, message.failure
         place = destination(event.exchange, _key(event))
         error = failure.kind if failure and failure.kind == "unroutable" else None
         return ExportedSpan(
@@ -201,8 +201,8 @@ class _Spans:
             is_remote,
             f"publish {place}",
             OtlpKind.producer,
-            event.at,
-            event.at,
+            event.recorded_at,
+            event.recorded_at,
             {
                 "messaging.operation.name": "publish",
                 "messaging.operation.type": "send",
@@ -222,10 +222,10 @@ class _Spans:
         trace: bytes,
         outer: Context | None,
     ) -> Iterator[ExportedSpan]:
-        event, queue = delivery.it, delivery.it.queue or copy.queue
+        event, queue = delivery.record, delivery.record.queue or copy.queue
         place = destination(event.exchange, _key(event), queue)
         if not message.unseen:
-            queue_context = Context(trace, self._id(event.id, event.at, "queue"))
+            queue_context = Context(trace, self._id(event.id, event.recorded_at, "queue"))
             yield ExportedSpan(
                 BROKER,
                 queue_context,
@@ -233,12 +233,12 @@ class _Spans:
                 False,
                 f"wait {queue}",
                 OtlpKind.internal,
-                event.at - max(0, delivery.queued),
-                event.at,
+                event.recorded_at - max(0, delivery.queued),
+                event.recorded_at,
                 {"messaging.destination.name": place, **self._common(event)},
             )
             outer = queue_context
-        context = Context(trace, self._id(event.id, event.at, "receive"))
+        context = Context(trace, self._id(event.id, event.recorded_at, "receive"))
         self.contexts[event.id] = context
         took, end_kind = delivery.settled_after, "settled"
         if took is None:  # that would be known, this is an estimate
@@ -253,8 +253,8 @@ class _Spans:
             message.unseen and outer is not None,
             f"{word} {queue}",
             OtlpKind.consumer,
-            event.at,
-            event.at + (took or 0),
+            event.recorded_at,
+            event.recorded_at + (took or 0),
             {
                 "messaging.operation.name": "deliver",
                 "messaging.operation.type": word,
@@ -267,7 +267,7 @@ class _Spans:
             error,
         )
         if event.settlement in SETTLES and event.settled_at is not None:
-            settled = Context(trace, self._id(event.id, event.at, "settle"))
+            settled = Context(trace, self._id(event.id, event.recorded_at, "settle"))
             name = SETTLES[event.settlement]
             yield ExportedSpan(
                 event.name,
@@ -340,7 +340,9 @@ def _error(message: Message, copy: Copy, delivery: Delivery) -> str | None:
     failure = message.failure
     if failure is None or failure.queue is None:
         return None
-    deliveries = [delivered for delivered in copy.deliveries if delivered.it.queue == failure.queue]
+    deliveries = [
+        delivered for delivered in copy.deliveries if delivered.record.queue == failure.queue
+    ]
     if not deliveries or deliveries[-1] is not delivery:
         return None
     return failure.exception or failure.reason or failure.kind

@@ -106,7 +106,7 @@ def result_of(assertion: Assertion, tally: AssertionTally, reason: str | None) -
     if verdict is not AssertionVerdict.holds:
         reason = None
     elif reason is None and not any(counts.values()):
-        is_about_each = isinstance(assertion.what, LeadsTo | Precedence | Acknowledged)
+        is_about_each = isinstance(assertion.requirement, LeadsTo | Precedence | Acknowledged)
         reason = NEVER_SEEN if is_about_each else None
     if reason is not None:
         verdict = AssertionVerdict.unknown

@@ -97,21 +97,21 @@ def brief_of(conversation_rows: ConversationRows, described: set[str]) -> Brief:
     for message in conversation.messages:
         causes = (of_event.get(cause.event) for cause in message.led_by)
         for cause in {
-            cause_message.it.id: cause_message
+            cause_message.record.id: cause_message
             for cause_message in causes
             if cause_message is not None
         }.values():
             if cause is not message:
-                times = effects[cause.it.id].setdefault(message.it.message_type, [])
-                times.append(message.it.at - cause.it.at)
+                times = effects[cause.record.id].setdefault(message.record.message_type, [])
+                times.append(message.record.recorded_at - cause.record.recorded_at)
     cases = [
         Case(
-            message.it.id,
-            message.it.message_type,
-            message.it.at,
+            message.record.id,
+            message.record.message_type,
+            message.record.recorded_at,
             _waiting_time(message),
-            {name: (len(times), min(times)) for name, times in effects[message.it.id].items()},
-            types_before[message.it.id],
+            {name: (len(times), min(times)) for name, times in effects[message.record.id].items()},
+            types_before[message.record.id],
             [*failures_of(message), *(["waiting"] if waits(message) else [])],
         )
         for message in conversation.messages
@@ -133,11 +133,14 @@ def brief_of(conversation_rows: ConversationRows, described: set[str]) -> Brief:
 
 
 def _waiting_time(message: Message) -> int | None:
-    first = [copy.deliveries[0].it.at if copy.deliveries else None for copy in message.copies]
+    first = [
+        copy.deliveries[0].record.recorded_at if copy.deliveries else None
+        for copy in message.copies
+    ]
     times = [handed_at for handed_at in first if handed_at is not None]
     if not times or len(times) < len(first):
         return None
-    return max(0, max(times) - message.it.at)
+    return max(0, max(times) - message.record.recorded_at)
 
 
 def _types_before(
@@ -152,7 +155,7 @@ def _types_before(
     pasts: dict[int, int] = {}  # by event
     last_pasts: dict[int, int] = {}  # by participant: up to its last event
     types_before: dict[int, list[str]] = {}
-    by_id = {message.it.id: message for message in conversation.messages}
+    by_id = {message.record.id: message for message in conversation.messages}
     for event, owner, participant in sorted(_events(conversation)):
         past = last_pasts.get(participant, 0)
         message = by_id.get(event)
@@ -162,7 +165,7 @@ def _types_before(
             for cause in message.led_by:
                 past |= pasts.get(cause.event, 0)
             types_before[event] = [name for name in types if past & bits[name]]
-            name = message.it.message_type
+            name = message.record.message_type
             if name not in bits:
                 bits[name] = 1 << len(types)
                 types.append(name)
@@ -174,11 +177,11 @@ def _types_before(
 def _events(conversation: Conversation) -> Iterator[tuple[int, int, int]]:
     """Each event with its message and its participant."""
     for message in conversation.messages:
-        yield message.it.id, message.it.id, message.it.participant
+        yield message.record.id, message.record.id, message.record.participant
         for copy in message.copies:
             for delivery in copy.deliveries:
-                if delivery.it.id != message.it.id:
-                    yield delivery.it.id, message.it.id, delivery.it.participant
+                if delivery.record.id != message.record.id:
+                    yield delivery.record.id, message.record.id, delivery.record.participant
 
 
 def features_of(conversation: Conversation, rows: Mapping[int, Row]) -> list[str]:
@@ -188,10 +191,10 @@ def features_of(conversation: Conversation, rows: Mapping[int, Row]) -> list[str
     """
     features: dict[str, None] = {}
     for message in conversation.messages:
-        row, name = rows.get(message.it.id), message.it.message_type
+        row, name = rows.get(message.record.id), message.record.message_type
         features[feature("message", name, "")] = None
-        if row is not None and message.it.type is EventType.published:
-            features[feature("exchange", "", message.it.exchange or "(default)")] = None
+        if row is not None and message.record.type is EventType.published:
+            features[feature("exchange", "", message.record.exchange or "(default)")] = None
             features[feature("size", name, size_of(row["payload_bytes"]))] = None
             for header, value in headers_of(row["properties"]).items():
                 if isinstance(value, (str, int, bool)):

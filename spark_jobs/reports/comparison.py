@@ -110,7 +110,7 @@ def time_state(
         return "unclear"
     common = merge([whole_before, whole_after]).quantile(quantile) or 0.0
     parts = [
-        [HitRate(sketch.count, sketch.above(common)) for sketch in spans]
+        [HitRate(sketch.count, sketch.count_above(common)) for sketch in spans]
         for spans in (earlier, recent)
     ]
     quantiles = [sketch.quantile(quantile) or 1.0 for sketch in (whole_before, whole_after)]

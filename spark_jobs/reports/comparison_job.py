@@ -296,7 +296,8 @@ def _effects(
 def _rate_of(tally: CaseCounts, pair: Pair, patience: float) -> HitRate:
     ages, effect = tally.messages.get(pair[0]), tally.effects.get(pair)
     return HitRate(
-        ages.above(patience) if ages else 0, effect.ages.above(patience) if effect else 0
+        ages.count_above(patience) if ages else 0,
+        effect.ages.count_above(patience) if effect else 0,
     )
 
 
@@ -341,7 +342,7 @@ def _variants(counts: Sequence[VariantCounts], thresholds: Thresholds) -> list[C
             examples=ComparedExamples(
                 *(side_counts.examples.get((name, digest), []) for side_counts in counts)
             ),
-            flow=Flow.of(shapes[digest]) if digest in shapes else None,
+            flow=Flow.from_json(shapes[digest]) if digest in shapes else None,
         )
         for name, digest in pairs
     ]

@@ -258,7 +258,7 @@ def learn(tally: CaseCounts, thresholds: Thresholds) -> Norms:
 def _expectation(tally: CaseCounts, pair: Pair, thresholds: Thresholds) -> Expectation:
     effect, ages = tally.effects[pair], tally.messages[pair[0]]
     times = Times.from_sketch(effect.delays)
-    cases, hits = ages.above(times.patience), effect.ages.above(times.patience)
+    cases, hits = ages.count_above(times.patience), effect.ages.count_above(times.patience)
     [(usual, times_usual)] = effect.numbers.most_common(1)
     is_usual = times_usual >= (1 - thresholds.rare) * effect.numbers.total() and usual < MOST_MANY
     return Expectation(

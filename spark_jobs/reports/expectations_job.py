@@ -464,7 +464,7 @@ def _variant(variant: VariantCount, sums: Sums) -> LearntVariant:
         rare=variant.rare,
         examples=sample.examples,
         lasted=Lasted(*(duration(sample.lasted.quantile(share)) for share in (0.5, 0.99))),
-        flow=None if sample.shape is None else Flow.of(json.loads(sample.shape)),
+        flow=None if sample.shape is None else Flow.from_json(json.loads(sample.shape)),
     )
 
 

@@ -168,7 +168,7 @@ def _publishers(connection: Connection, trace: int, span: tuple[int, int], via: 
         newest = publishes[-MOST_PUBLISHES:]
         floor = int(publishes[-MOST_PUBLISHES - 1]) if len(publishes) > MOST_PUBLISHES else 0
         record = records.setdefault(number, {"participant": number})
-        record |= {"newest": newest.tolist(), "since": floor}
+        record |= {"newest": newest.tolist(), "cutoff": floor}
     return pa.Table.from_pylist([*records.values()], schema=_PUBLISHERS)
 
 

@@ -202,7 +202,7 @@ async def test_what_celery_names_tells_whether_a_policy_fits(
         return
     assert evidence.fit is not None
     assert evidence.fit < 0.9
-    [doubt] = [each for each in doubts if "celery-parent" in each.found]
+    [doubt] = [each for each in doubts if "celery-parent" in each.statement]
     assert doubt.remedy == f"rabbitmq-itc restamp {vhost} --participant client sees it"
 
 

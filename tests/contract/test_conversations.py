@@ -114,7 +114,7 @@ class Everywhere:
 
 def _told(one: Conversation) -> dict[int, set[int]]:
     return {
-        message.it.id: {each.it.id for copy in message.copies for each in copy.deliveries}
+        message.record.id: {each.record.id for copy in message.copies for each in copy.deliveries}
         for message in one.messages
     }
 
@@ -152,8 +152,8 @@ async def test_a_conversation_is_what_its_root_leads_to(
 def _check_causes(everywhere: Everywhere, found: FoundConversation, roots: set[int]) -> None:
     """Each message but the roots has a cause that led there, and ends where nothing is left."""
     for message in found.conversation.messages:
-        if message.it.id in roots:
-            led = everywhere.led_by_key(message.it.id, found)
+        if message.record.id in roots:
+            led = everywhere.led_by_key(message.record.id, found)
             assert message.cause == led
             continue
         assert message.cause is not None
@@ -161,8 +161,8 @@ def _check_causes(everywhere: Everywhere, found: FoundConversation, roots: set[i
         leads_to = everywhere.forward.after[message.cause]
         if everywhere.via is Via.any and message.how.rule is None:
             leads_to = {*everywhere.forward.reached(message.cause, everywhere.forward.after)}
-        assert message.it.id in leads_to
-        named = {edge.cause.id for edge in everywhere.events[message.it.id].edges}
+        assert message.record.id in leads_to
+        named = {edge.cause.id for edge in everywhere.events[message.record.id].edges}
         assert message.cause in named or message.how.rule is None
 
 
@@ -293,7 +293,7 @@ async def test_a_list_is_held_to_what_conversations_became(store: Store, trace_i
         ConversationFilter(max_seconds=one.seconds),
         ConversationFilter(participant=one.participants[0].number),
         ConversationFilter(participant_name=one.participants[0].name),
-        ConversationFilter(type=one.messages[-1].it.message_type),
+        ConversationFilter(type=one.messages[-1].record.message_type),
     ):
         page = await store.conversations.list(asked, wanted, Via.links, limit=200)
         expected = [each.root for each in several if wanted.lets_through(each)]
@@ -357,7 +357,7 @@ async def test_copies_have_the_states_that_their_fates_have(store: Store, trace_
             each.queue: (each.state, [*each.dead_lettered_to]) for each in fate.message.copies
         }
         dead = sum(
-            each.it.match is Match.dead_lettered
+            each.record.match is Match.dead_lettered
             for copy in message.copies
             for each in copy.deliveries
         )

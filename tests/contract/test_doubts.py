@@ -102,7 +102,7 @@ async def test_assumed_participants_are_those_of_the_span(database_url: str) -> 
                 within = [each for each in every if each.is_within(a, b)]
                 assert Jobs(connection).assumed(7, a, b) == within
                 answer = await store.doubts.between(7, a, b)
-                assert [doubt.found[:1] for doubt in answer.doubts] == (
+                assert [doubt.statement[:1] for doubt in answer.doubts] == (
                     [str(len(within))] if within else []
                 )
     await store.close()
@@ -173,7 +173,7 @@ async def test_what_lies_behind_doubtful_deliveries_is_the_same_on_both_sides(
             behind = [each for each in between if each.stamp.leq(stored[b].stamp)]
             clock = stored[b].clock
             assert clock is not None
-            said = found.behind(a, b, clock)
+            said = found.doubt(a, b, clock)
             seen[bool(behind)] += 1
             assert said == (
                 f"delivery {behind[0].id} from queue {behind[0].queue!r} is of a publish that was"
@@ -209,10 +209,10 @@ async def test_doubtful_deliveries_are_looked_at_up_to_a_bound_by_their_own_inde
             assert "ix_events_doubtful" in str(plan.all())
     found = await store.doubts.doubtful(trace.id, ids[-1], 10**9)
     last = 100 + MOST_DOUBTFUL
-    assert (len(found.deliveries), found.beyond) == (MOST_DOUBTFUL, last)
+    assert (len(found.deliveries), found.last_id) == (MOST_DOUBTFUL, last)
     clock = (await store.events.get(ids[0])).clock
     assert clock is not None
-    assert found.behind(ids[-1], last, clock) is None
-    assert found.behind(ids[-1], last + 1, clock) == (
+    assert found.doubt(ids[-1], last, clock) is None
+    assert found.doubt(ids[-1], last + 1, clock) == (
         "of too many deliveries between them the publish was not seen"
     )

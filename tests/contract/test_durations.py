@@ -175,10 +175,10 @@ async def test_rows_are_bounded_and_go_when_they_are_old(
     found = await stored(store)
     minute = BEGINNING - BEGINNING % MINUTE
     assert found[OwnerKind.queue, "a", Measured.waiting, minute, HANDED_OVER] == 2
-    set_clock(store, BEGINNING + BY_MINUTE.kept + DAY)
+    set_clock(store, BEGINNING + BY_MINUTE.retention + DAY)
     await handed("a")
     assert (await rows(BY_MINUTE), await rows(BY_HOUR)) == (0, 4)
-    set_clock(store, BEGINNING + BY_HOUR.kept + DAY)
+    set_clock(store, BEGINNING + BY_HOUR.retention + DAY)
     await handed("a")
     assert await rows(BY_HOUR) == 0
 

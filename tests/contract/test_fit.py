@@ -56,7 +56,7 @@ async def test_a_policy_that_misses_what_messages_name_is_not_sound_and_the_bett
 ) -> None:
     trace_id, ids = await told(store, policy, orders=3, nudged=True)
     [doubt] = (await store.doubts.between(trace_id, ids[0], ids[-1])).doubts
-    assert doubt.found == (
+    assert doubt.statement == (
         f"participants are {policy}s, and of 3 causes that messages of shop@10.0.0.7 #2 name by"
         " causation_id, 3 were not in their publisher's past, but in that of another participant of"
         " the same program: what led to messages that name no cause may not be seen"

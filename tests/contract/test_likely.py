@@ -60,9 +60,9 @@ def told_of(one: Conversation, by: int = 0) -> list[Any]:
     """A conversation's messages with their causes and fates, as if their ids were smaller."""
     return [
         (
-            each.it.id - by,
+            each.record.id - by,
             [(cause.event - by, cause.rule, cause.kind) for cause in each.led_by],
-            [[delivery.it.id - by for delivery in copy.deliveries] for copy in each.copies],
+            [[delivery.record.id - by for delivery in copy.deliveries] for copy in each.copies],
             each.outcome,
         )
         for each in one.messages

@@ -82,7 +82,7 @@ SCRIPT = """
         "parquet": str(SCHEMA.field("entry").type),
         "schema": components(schema_of(EventObject))["Event"]["properties"]["entry"],
         "command": {label: of(views[0]) for label, of in SHOWN_COLUMNS.items()},
-        "listed": [name for name, field in EVENT_FIELDS.items() if field.shown.usual],
+        "listed": [name for name, field in EVENT_FIELDS.items() if field.display.usual],
     }))
 """
 

@@ -46,7 +46,7 @@ def _by_all_events(
     if reactions > explained + spanned:
         unnamed = next((each for each in published if each not in named), before)
     since = published[PUBLISHES] if len(published) > PUBLISHES else before
-    return record._replace(unnamed=unnamed, newest=tuple(published[:PUBLISHES]), since=since)
+    return record._replace(unnamed=unnamed, newest=tuple(published[:PUBLISHES]), cutoff=since)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -529,7 +529,7 @@ async def _told(trace: Trace) -> dict[int, int | None]:
     """How long the deliveries of the first message were handled, as its conversation says (µs)."""
     found = await trace.store.conversations.of_event(1, Via.links)
     return {
-        each.it.id: each.handled if each.handled_until == "span" else None
+        each.record.id: each.handled if each.handled_until == "span" else None
         for copy in found.conversation.messages[0].copies
         for each in copy.deliveries
     }

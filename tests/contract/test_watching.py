@@ -93,10 +93,12 @@ async def judged(store: Store, trace_id: int, subject: AssertionScope) -> dict[i
     """What comes of each event, once all was known to be stored at each of them."""
     judges = judges_of(store)
     seen = await read(store, trace_id)
-    proofs = [SettledPoint(each.at, each.id) for each in seen]
+    proofs = [SettledPoint(each.recorded_at, each.id) for each in seen]
     proofs.append(SettledPoint(FAR, seen[-1].id))
     waits = [
-        Wait(each.id, each.at, each.at + subject.within) for each in seen if subject.picks(each)
+        Wait(each.id, each.recorded_at, each.recorded_at + subject.within)
+        for each in seen
+        if subject.picks(each)
     ]
     outcomes = await judges.judge(trace_id, subject, waits, proofs)
     return {wait.id: outcome for wait, outcome in zip(waits, outcomes, strict=True)}
@@ -143,7 +145,9 @@ async def test_the_events_that_are_read_say_types_and_messages(store: Store) -> 
         for each in events
     ]
     found = await read(store, trace.id)
-    assert [(each.id, each.at, each.message_type, each.message) for each in found] == expected
+    assert [
+        (each.id, each.recorded_at, each.message_type, each.message) for each in found
+    ] == expected
     assert (await store.watching.page(trace.id, found[-1].id, PAGES)).through == found[-1].id
 
 

@@ -65,7 +65,7 @@ async def test_an_order_is_told_with_its_retry_its_death_and_what_waits(
 
 def _judge(one: Conversation) -> None:
     order, mail, ship = one.messages
-    assert [each.it.message_type for each in one.messages] == [
+    assert [each.record.message_type for each in one.messages] == [
         "shop.order",
         "shop.mail",
         "shop.ship",
@@ -77,11 +77,11 @@ def _judge(one: Conversation) -> None:
     assert one.outcome is Outcome.failed
     # What came of it may have been sent before it was given back: which delivery, is not known.
     assert [each.leads_to for each in order.copies[0].deliveries] == [(), ()]
-    assert {mail.cause, ship.cause} == {order.it.id}
+    assert {mail.cause, ship.cause} == {order.record.id}
     assert mail.how is not None
     assert mail.how.rule == "celery-parent"
     assert one.counts[:5] == (3, 4, 1, 1, 1)
-    assert one.amplification == (2, order.it.id)
+    assert one.amplification == (2, order.record.id)
     assert one.sentence.startswith("shop.order led to 2 more messages in ")
     assert "1 died in mail" in one.sentence
     assert all(each.queued >= 0 for copy in order.copies for each in copy.deliveries)
@@ -89,7 +89,7 @@ def _judge(one: Conversation) -> None:
 
 def _matches(message: Message) -> list[tuple[str | None, str]]:
     return [
-        (each.it.queue, Match(each.it.match).name)
+        (each.record.queue, Match(each.record.match).name)
         for copy in message.copies
         for each in copy.deliveries
     ]

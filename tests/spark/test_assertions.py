@@ -255,7 +255,7 @@ def test_a_body_of_which_a_part_is_stored_leaves_its_key_unknown(
 
 
 def test_every_kind_of_assertion_is_asserted() -> None:
-    kinds = {type(from_json(each).what).__name__ for each in ASSERTIONS}
+    kinds = {type(from_json(each).requirement).__name__ for each in ASSERTIONS}
     assert kinds == {"LeadsTo", "Precedence", "NeverConcurrent", "AtMost"}
 
 

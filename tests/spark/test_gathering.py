@@ -234,7 +234,7 @@ def test_a_shared_key_alone_says_which_delivery_led_to_a_publish() -> None:
         conversation = conversation_of_rows(second, own, Via.conversation, gaps).conversation
         assert conversation.sentence.endswith("may be missing, in a gap") is bool(gaps)
     [_, reply] = conversation.messages
-    assert (reply.it.id, reply.it.type) == (answer, EventType.published)
+    assert (reply.record.id, reply.record.type) == (answer, EventType.published)
     assert (reply.cause, reply.how) == (delivery, How(None, "conversation"))
 
 

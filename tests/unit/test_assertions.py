@@ -83,7 +83,7 @@ def test_a_file_is_read_and_written_again() -> None:
 
 def test_a_file_may_be_the_list_alone_and_names_are_texts() -> None:
     [read] = parse("[{name: a, every: yes, leads_to: 2026-01-01}]")
-    assert read.what == LeadsTo(TypePattern("yes"), TypePattern("2026-01-01"))
+    assert read.requirement == LeadsTo(TypePattern("yes"), TypePattern("2026-01-01"))
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_a_file_may_be_the_list_alone_and_names_are_texts() -> None:
 )
 def test_times(text: str, microseconds: int) -> None:
     [read] = parse(f"- {{name: a, every: b, leads_to: c, within: {text}}}")
-    assert isinstance(read.what, LeadsTo)
-    assert read.what.within == microseconds
+    assert isinstance(read.requirement, LeadsTo)
+    assert read.requirement.limit == microseconds
     assert from_json(to_json(read)) == read
 
 
@@ -249,7 +249,7 @@ def _event(
         cause=cause,
         participant=1,
         name="shop",
-        at=int(seconds * SECOND),
+        recorded_at=int(seconds * SECOND),
         exchange="",
         routing_keys=("q",),
         queue=None if is_publish else "q",
@@ -317,7 +317,7 @@ def test_what_is_found_says_what_it_rests_on() -> None:
         Causation(_conversation()),
         read_until=LONG_AFTER,
     )
-    assert (in_time.sentence, in_time.others) == ("order.new led to invoice in 20.0 s", (5,))
+    assert (in_time.sentence, in_time.witnesses) == ("order.new led to invoice in 20.0 s", (5,))
     [late] = judge(
         Assertion("a", LeadsTo(ORDER, INVOICE, 5 * SECOND)),
         Causation(_conversation()),
@@ -469,7 +469,7 @@ def happened(event: int, at: int, message_type: str, cause: int | None) -> Conve
         cause=cause,
         participant=1,
         name="shop",
-        at=at,
+        recorded_at=at,
         exchange="",
         routing_keys=("q",),
         queue=None if is_publish else "q",
@@ -485,7 +485,7 @@ def expected(
     """The verdict for each event that is spoken of, from the definition."""
     found: dict[int, AssertionVerdict] = {}
     numbers = range(len(said.types))
-    of = what.no if isinstance(what, AtMost) else what.every
+    of = what.subject
     for a in (each for each in numbers if of.fits(said.types[each])):
         publish = said.publishes[a]
         after = [b for b in numbers if b > a and said.leads(a, b)]
@@ -493,13 +493,13 @@ def expected(
             found[publish] = verdict(len(after) <= what.causes_more_than)
         elif isinstance(what, Precedence):
             before = [b for b in numbers if b < a and said.leads(b, a)]
-            holds = any(what.after.fits(said.types[b]) for b in before)
+            holds = any(what.precursor.fits(said.types[b]) for b in before)
             found |= dict.fromkeys(said.deliveries[a], verdict(holds))
         else:
             times = [
                 said.times[said.publishes[b]] for b in after if what.leads_to.fits(said.types[b])
             ]
-            end = None if what.within is None else said.times[publish] + what.within
+            end = None if what.limit is None else said.times[publish] + what.limit
             holds = any(end is None or each <= end for each in times)
             is_over = end is not None and through > end
             found[publish] = verdict(holds) if holds or is_over else AssertionVerdict.unknown
@@ -579,12 +579,16 @@ def test_a_lost_publish_leaves_its_past_open(said: Told, what: Precedence, lost:
         return
     whole = expected(what, said, 0)
     full = conversation(said)
-    events = [each.it for each in full.messages]
-    events += [each.it for one in full.messages for copy in one.copies for each in copy.deliveries]
+    events = [each.record for each in full.messages]
+    events += [
+        each.record for one in full.messages for copy in one.copies for each in copy.deliveries
+    ]
     gone = said.publishes[lost]
     left = sorted((each for each in events if each.id != gone), key=lambda each: each.id)
     causes = {
-        each.it.id: each.led_by for each in full.messages if each.it.id != gone and each.led_by
+        each.record.id: each.led_by
+        for each in full.messages
+        if each.record.id != gone and each.led_by
     }
     seen = conversation_of(left[0], left, causes)
     for each in judge(Assertion("a", what), Causation(seen), read_until=0):

@@ -130,7 +130,7 @@ def test_who_names_only_one_of_several_messages_may_have_gone_on_with_the_others
     events += [sent(each, 2)._replace(participant=2, routed_queues=("x",)) for each in named]
     events += [got(each + 1, 3, each, "x")._replace(participant=3) for each in named]
     causes = {each: (Cause(cause, "r", "parent"),) for each, cause in named.items()}
-    publishers = {2: PublisherRecord(0, 4, 4, newest=newest, since=since)}
+    publishers = {2: PublisherRecord(0, 4, 4, newest=newest, cutoff=since)}
     found = conversation_of(events[0], events, causes, via=via, publishers=publishers)
     assert found.outcome is outcome
     said = "billing published for others since, and names nothing that came of a message here"
@@ -347,7 +347,7 @@ def test_times_are_since_what_an_event_waited_for() -> None:
     assert (again.handled, again.handled_until) == (1 * SECOND, "published")
     assert (first.handled, again.leads_to) == (None, (4, 6))
     assert found.critical_path == (1, 2, 3, 4, 5)
-    slack = {each.it.id: each.slack for each in found.messages}
+    slack = {each.record.id: each.slack for each in found.messages}
     assert slack == {1: 0, 4: 0, 6: SECOND // 2}
     assert found.amplification == (2, 1)
     assert found.sentence == "order led to 2 more messages in 6.0 s"

@@ -31,8 +31,8 @@ def test_a_field_may_be_none_where_it_may_be_missing_or_is_read_on_demand() -> N
 
 def test_every_shown_field_says_what_it_means_in_a_sentence() -> None:
     for field in EVENT_FIELDS.values():
-        assert field.shown.label[0].isupper(), field.name
-        assert field.shown.meaning.endswith("."), field.name
+        assert field.display.label[0].isupper(), field.name
+        assert field.display.meaning.endswith("."), field.name
 
 
 def test_a_shown_field_names_the_large_ones_that_it_is_made_of() -> None:

@@ -63,7 +63,7 @@ def traffic(
             at = BEGIN + minute * MINUTE + dice.randrange(MINUTE)
             counts.handled([(OwnerKind.service, "stock")] * burst, at, int(took))
     return [
-        OwnerRow(1, key.at, key.kind, key.name, dict(cells))
+        OwnerRow(1, key.begin, key.kind, key.name, dict(cells))
         for key, cells in counts.rows().items()
         if key.part == MINUTE
     ]
@@ -74,7 +74,7 @@ def found_in(rows: list[OwnerRow], minutes: int, looks: float) -> int | None:
     until = BEGIN + minutes * MINUTE
     parts = parts_of(rows, CountedPeriod(until - 2 * HOUR, until, BY_MINUTE, MINUTE))
     those = parts[Measured.handling]
-    before = [each for each in those if each.at < until - HOUR]
+    before = [each for each in those if each.begin < until - HOUR]
     change = slowdown(before, those[len(before) :], looks)
     return None if change is None else (change.since - BEGIN) // MINUTE
 
@@ -126,14 +126,14 @@ def test_a_period_and_its_baseline_have_spans_of_one_length(hours: int, shift: i
     shown = counted_period(at - hours * HOUR, at, at)
     before, period = compared_periods(shown, shift * HOUR, at)
     assert (before.width, before.resolution) == (period.width, period.resolution)
-    assert before.resolution == counted_period(before.since, before.until, at).resolution
+    assert before.resolution == counted_period(before.begin, before.end, at).resolution
     for each in (before, period):
-        assert each.until - each.since > 0 == (each.until - each.since) % each.width
-    assert before.until <= period.since <= shown.since
-    assert before.since <= period.since - shift * HOUR
+        assert each.end - each.begin > 0 == (each.end - each.begin) % each.width
+    assert before.end <= period.begin <= shown.begin
+    assert before.begin <= period.begin - shift * HOUR
     if shift <= hours:
-        assert before.until == period.since
-        assert (before.until - before.since) // before.width >= 2 * LEAST_BEFORE
+        assert before.end == period.begin
+        assert (before.end - before.begin) // before.width >= 2 * LEAST_BEFORE
 
 
 def test_it_says_where_there_are_too_few_spans_to_be_sure() -> None:
@@ -212,7 +212,7 @@ def test_what_became_slow_is_told_with_the_slowest_first() -> None:
     )  # not looked through, as it cannot be
     for key, cells in counts.rows().items():
         if key.part == MINUTE:
-            rows.append(OwnerRow(7, key.at, key.kind, key.name, dict(cells)))
+            rows.append(OwnerRow(7, key.begin, key.kind, key.name, dict(cells)))
     found = slow_owners(rows, True, {7: "shop"}, now, now)
     said = [
         (each.queue, each.service, each.measured.name, round(each.change.after / 1e6, 1))

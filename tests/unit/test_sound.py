@@ -171,7 +171,7 @@ def missing(*numbers: int, policy: str = "channel", known: int = 20) -> list[Spl
 def test_what_the_policy_missed_is_said_with_rules_counts_and_the_better_policy() -> None:
     missed = [MissedLinks("celery-parent", 20), MissedLinks("reply", 40)]
     [doubt] = doubts_of([], None, missing(4, 5), missed)
-    assert doubt.found == (
+    assert doubt.statement == (
         "participants are channels, and of 100 causes that messages of shop@10.0.0.7 #4 and"
         " shop@10.0.0.7 #5 name by reply and celery-parent, 60 were not in their publisher's"
         " past, but in that of another participant of the same program: what led to messages that"

@@ -68,7 +68,7 @@ def told(*messages: Sent, base: int = 0) -> Conversation:
                     match=match,
                     cause=number,
                     participant=2,
-                    at=1_000 * last,
+                    recorded_at=1_000 * last,
                     queue=queue,
                     routed_queues=(),
                     deaths=deaths,
@@ -159,7 +159,7 @@ def test_a_long_description_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) 
     flow = json_of(found.flow())
     assert flow["truncated"]
     assert str(flow).count("'type'") == variants.MOST_SHOWN
-    assert Flow.of(flow) == found.flow()
+    assert Flow.from_json(flow) == found.flow()
     assert variant(*line[:-1]) != found
 
 

@@ -48,7 +48,7 @@ class World:
         known = {each.id: each for each in self.events}
         for wait in due:
             assert wait.id <= self.settled.event_id
-            assert known[wait.id].at + self.within <= self.settled.at
+            assert known[wait.id].recorded_at + self.within <= self.settled.at
         self.judged += [wait.id for wait in due]  # one transaction with the place
         self.judged_id = line.judged_with(len(due))
         line.judge(len(due))

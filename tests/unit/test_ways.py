@@ -79,7 +79,7 @@ def walked(world: World, first: int, last: int, most: int | None) -> Frontier:
     """The side that is complete."""
     sides = Frontier(last, first), Frontier(first, last)
     for side in in_turns(sides, most):
-        found = {b for a in side.level for b in world.following(a, side.towards)}
+        found = {b for a in side.level for b in world.following(a, side.direction)}
         side.move(each for each in found if first <= each <= last)
     return side
 
@@ -102,7 +102,7 @@ def relay(size: int) -> World:
 def test_only_the_smaller_side_is_held_to_the_bound() -> None:
     fan = World([False] * 100, [set(), *[{0} for _ in range(99)]], [set()] * 100)
     side = walked(fan, 0, 99, 10)
-    assert (side.towards, side.reached) == (-1, {0, 99})
+    assert (side.direction, side.reached) == (-1, {0, 99})
 
 
 @pytest.mark.parametrize(("most", "steps"), [(10, 2_000), (1_000, 10)])

@@ -303,7 +303,7 @@ async def doubtful_between(
     first, last = sorted((left, right), key=lambda event: event.id)
     doubts = await parts.store.doubts.doubtful(first.trace_id, first.id, last.id)
     assert last.clock is not None  # noqa: S101 - it was read with it
-    return doubts.behind(first.id, last.id, last.clock)
+    return doubts.doubt(first.id, last.id, last.clock)
 
 
 async def visible_event(

@@ -131,7 +131,8 @@ async def get_durations(
     trace_id = await trace_id_of(vhost, user, parts)
     moment = now()
     begin, end = (
-        min(moment + HOUR, max(moment - BY_HOUR.kept, bound)) for bound in period_of(since, until)
+        min(moment + HOUR, max(moment - BY_HOUR.retention, bound))
+        for bound in period_of(since, until)
     )
     period = counted_period(begin, end, moment)
     periods = period, *compared_periods(period, _BASELINES[baseline], moment)
@@ -140,7 +141,7 @@ async def get_durations(
 
     async def read() -> tuple[Any, ...]:
         return (
-            await durations.names(trace_id, period.since, period.until),
+            await durations.names(trace_id, period.begin, period.end),
             await durations.as_of([trace_id]),
             [await durations.of(trace_id, owner, part) for part in periods],
         )

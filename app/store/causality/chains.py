@@ -202,7 +202,7 @@ class _ChainSearch:
         follow = {}
         for side in sides:
             follow[side] = await neighbours_along(
-                connection, trace_id, MOST_REACHED + 1, self.via, side.towards, self.overlay
+                connection, trace_id, MOST_REACHED + 1, self.via, side.direction, self.overlay
             )
         for side in in_turns(sides, MOST_REACHED):
             side.move(await _expand(side, follow[side]))
@@ -219,7 +219,7 @@ async def _expand(side: Frontier, neighbours: Neighbours) -> set[int]:
     for chunk in chunks(sorted(side.level)):
         for successors in (await neighbours([*chunk])).values():
             events.update(
-                event_id for event_id in successors if side.towards * (side.bound - event_id) >= 0
+                event_id for event_id in successors if side.direction * (side.goal - event_id) >= 0
             )
         if len(events) + len(side.reached) > 2 * MOST_REACHED:
             break  # too far, whatever else there is

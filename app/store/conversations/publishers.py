@@ -83,6 +83,6 @@ async def publishers_of(
                 explained,
                 spanned,
                 newest=tuple(ids[:MOST_PUBLISHES]),
-                since=ids[MOST_PUBLISHES] if len(ids) > MOST_PUBLISHES else oldest,
+                cutoff=ids[MOST_PUBLISHES] if len(ids) > MOST_PUBLISHES else oldest,
             )
     return records

@@ -170,7 +170,7 @@ class Durations(Subject):
             conditions = (
                 _durations.trace_id.in_(trace_ids),
                 _durations.part == resolution.part,
-                _durations.at < moment - resolution.kept,
+                _durations.at < moment - resolution.retention,
             )
             await connection.execute(delete(tables.durations).where(*conditions))
 
@@ -187,8 +187,8 @@ class Durations(Subject):
         rows = portion.counts.rows()
         for resolution in (BY_MINUTE, BY_HOUR):
             part_keys = sorted(key for key in rows if key.part == resolution.part)
-            for start, keys in groupby(part_keys, key=lambda key: key.at):
-                if -HOUR <= moment - start <= resolution.kept:  # clocks may be anywhere
+            for start, keys in groupby(part_keys, key=lambda key: key.begin):
+                if -HOUR <= moment - start <= resolution.retention:  # clocks may be anywhere
                     new = {(key.kind, key.name): rows[key] for key in keys}
                     await self._merge(
                         connection, (trace_id, resolution.part, start), new, portion.users
@@ -260,7 +260,7 @@ class Durations(Subject):
     ) -> list[OwnerRow]:
         """The rows of a queue or a service in which a period has counts."""
         part, row, _ = period.resolution
-        times = [*range(period.since - period.since % row, period.until, row)]
+        times = [*range(period.begin - period.begin % row, period.end, row)]
         of_owner = _durations.part == part, _durations.kind == owner[0], _durations.name == owner[1]
         query = _ROWS.where(_durations.trace_id == trace_id, *of_owner)
         return [_row(row) for row in await rows_with(connection, query, _durations.at, times)]

@@ -55,7 +55,7 @@ def by_clocks(
     for number, assertion in enumerate(assertions):
         if period.ids is None or not needs_clocks(assertion):
             continue
-        claim = assertion.what
+        claim = assertion.requirement
         if isinstance(claim, NeverConcurrent):
             rows = _publishes(spark, request, period, via, claim)
             if rows is not None:
@@ -90,7 +90,7 @@ def _publishes(
     spark: SparkSession, request: ReportRequest, period: Period, via: Via, claim: NeverConcurrent
 ) -> DataFrame | None:
     """The publishes of two types, by their key."""
-    key = claim.per
+    key = claim.key
     names = ("id", "type", "quiet", "recorded_at", "payload_bytes", *TYPE_COLUMNS, *CLOCK_COLUMNS)
     if key == CONVERSATION:
         columns = tuple(dict.fromkeys((*COLUMNS, *names)))
@@ -202,10 +202,10 @@ def _pair(
     first, second = (a, b) if a["id"] < b["id"] else (b, a)
     if packed_height_at(second["clock"], first["interval"]) >= first["height"]:
         return row_of(number, Judgement(AssertionVerdict.holds, a["id"], ""), None, a["at"])
-    subject = f"conversation {key}" if claim.per == CONVERSATION else f"{claim.per} {key}"
+    subject = f"conversation {key}" if claim.key == CONVERSATION else f"{claim.key} {key}"
     sentence = f"{claim.types[0]} and {claim.types[1]} of {subject} are concurrent"
     doubt = None if is_sure else "the record is not complete, or not sound"
-    doubt = doubt or doubtful.behind(first["id"], second["id"], second["clock"])
+    doubt = doubt or doubtful.doubt(first["id"], second["id"], second["clock"])
     verdict = AssertionVerdict.unknown if doubt else AssertionVerdict.violated
     if doubt:
         sentence = f"{sentence}, as far as is known: {doubt}"
@@ -214,7 +214,7 @@ def _pair(
 
 
 def _unread(number: int, claim: NeverConcurrent, newest: Json) -> Json:
-    sentence = f"its body is not stored as a whole, so that {claim.per} is not known"
+    sentence = f"its body is not stored as a whole, so that {claim.key} is not known"
     judgement = Judgement(AssertionVerdict.unknown, newest["id"], sentence)
     return row_of(number, judgement, newest["root"], newest["at"])
 
@@ -247,7 +247,7 @@ def _past_findings(
             rows = []
             for event in batch.to_pylist():
                 is_ours = begin <= event["recorded_at"] < end and _is_delivery(event)
-                if is_ours and claim.every.fits(name := type_in(event)):
+                if is_ours and claim.subject.fits(name := type_in(event)):
                     result = past_of(event, name, claim, starts, is_sure=is_sure)
                     rows.append(row_of(number, result, None, event["recorded_at"]))
             yield batch_of(rows)
@@ -284,7 +284,7 @@ def contacts_in(events: Iterable[Json], claim: Precedence) -> Iterator[First]:
         message = _message_of(event)
         if event["doubtful"] or (message < OPEN and event["candidates"] is None):
             yield First(interval, height, OPEN)
-        if claim.after.fits(type_in(event)):
+        if claim.precursor.fits(type_in(event)):
             yield First(interval, height, message)
 
 
@@ -299,13 +299,13 @@ def past_of(
     event: Json, name: str, claim: Precedence, starts: Sequence[First], *, is_sure: bool
 ) -> Judgement:
     """The judgement about a delivery of the message type ``name``; see `may_follow`."""
-    is_alike = claim.after.fits(name)
+    is_alike = claim.precursor.fits(name)
     message = _message_of(event)
     verdict = may_follow(event["clock"], message, starts, is_alike=is_alike, is_sure=is_sure)
     if verdict is AssertionVerdict.holds:
         return Judgement(verdict, event["id"], "")
     if verdict is AssertionVerdict.violated:
-        sentence = f"no {claim.after} can have led to this delivery of {name}"
+        sentence = f"no {claim.precursor} can have led to this delivery of {name}"
         return Judgement(verdict, event["id"], sentence)
-    sentence = f"no {claim.after} of the period can have led to this delivery of {name}"
+    sentence = f"no {claim.precursor} of the period can have led to this delivery of {name}"
     return Judgement(verdict, event["id"], f"{sentence}, but one may be missing")

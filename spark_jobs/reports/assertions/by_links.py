@@ -102,7 +102,9 @@ def findings_in(
     for number, assertion in numbered:
         span = matters(assertion, conversation)
         has_gap = may_lack(gaps, *span)
-        if not isinstance(assertion.what, Precedence):  # whose past says itself where it is open
+        if not isinstance(
+            assertion.requirement, Precedence
+        ):  # whose past says itself where it is open
             has_gap |= may_lack(breaks.doubtful, *span) or breaks.are_in(gathered_rows.rows)
         for judgement in judge(assertion, causation, read_until=newest_at, has_gap=has_gap):
             yield number, judgement

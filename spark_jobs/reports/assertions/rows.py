@@ -44,7 +44,7 @@ def row_of(number: int, judgement: Judgement, root: int | None, recorded_at: int
         "root": root if is_shown else None,
         "at": recorded_at if is_shown else None,
         "sentence": judgement.sentence if is_shown else None,
-        "others": json.dumps(judgement.others) if is_shown else None,
+        "others": json.dumps(judgement.witnesses) if is_shown else None,
     }
 
 
