@@ -94,14 +94,14 @@ class Truth:
                 if what.evidence is MAY_HAVE
                 else self.led[own]
             ) - {own}
-            return said(any(what.after.fits(self.steps[each].type) for each in before))
+            return said(any(what.precursor.fits(self.steps[each].type) for each in before))
         future = [each for each, causes in self.led.items() if number in causes]
         if isinstance(what, AtMost):
             return said(len(future) <= what.causes_more_than)
         times = [self.steps[e].at for e in future if what.leads_to.fits(self.steps[e].type)]
-        if any(what.within is None or each <= at + what.within for each in times):
+        if any(what.limit is None or each <= at + what.limit for each in times):
             return AssertionVerdict.holds
-        is_over = what.within is not None and self.steps[-1].at > at + what.within
+        is_over = what.limit is not None and self.steps[-1].at > at + what.limit
         return AssertionVerdict.violated if is_over else None
 
     def began(self, number: int) -> int:
@@ -236,15 +236,15 @@ def judged(database: DatabaseAddress, period: Period, asserted: list[Assertion])
     rows = {row["id"]: row for some in read(database, [*columns], part) for row in some.to_pylist()}
     numbered = [*enumerate(asserted)]
     for number, one in numbered[4:]:
-        assert isinstance(one.what, Precedence)
+        assert isinstance(one.requirement, Precedence)
         its = [row for row in rows.values() if period.ids[0] <= row["id"] <= period.ids[1]]
-        first = firsts(contacts_in(its, one.what))
+        first = firsts(contacts_in(its, one.requirement))
         is_sure = is_complete_to_its_end(period, known) and not period.sound.doubts
         for row in its:
             name = type_in(row)
             is_asked = row["type"] == 1 and period.holds(row["recorded_at"])
-            if is_asked and one.what.every.fits(name):
-                yield number, past_of(row, name, one.what, first, is_sure=is_sure)
+            if is_asked and one.requirement.subject.fits(name):
+                yield number, past_of(row, name, one.requirement, first, is_sure=is_sure)
     roots = zip(joined.roots.tolist(), joined.ids.tolist(), strict=True)
     for root, its_ids in groupby(sorted(roots), key=lambda pair: pair[0]):
         conversation = conversation_of_rows(
@@ -274,7 +274,7 @@ def test_nothing_is_said_that_is_not_so(tmp_path: Path, part: int) -> None:
             found = [*judged(database, period, asserted)]
             _check_verdicts(truth, asserted, found, period, seed)
         for number, finding in found:
-            true = truth.verdict(asserted[number].what, stored.step_of[finding.event])
+            true = truth.verdict(asserted[number].requirement, stored.step_of[finding.event])
             if finding.verdict is not AssertionVerdict.unknown:
                 assert finding.verdict is true, (seed, asserted[number], finding)
             elif stored.is_whole and period.since == NOON:
@@ -297,8 +297,8 @@ def _check_verdicts(
             is not AssertionVerdict.holds
         ):
             continue
-        what = one.what
-        wanted = what.no if isinstance(what, AtMost) else what.every  # type: ignore[union-attr]
+        what = one.requirement
+        wanted = what.subject  # type: ignore[union-attr]
         for step, it in enumerate(truth.steps):
             is_asked = (it.of is not None) == isinstance(what, Precedence)
             is_by_clocks = isinstance(what, Precedence) and what.evidence is MAY_HAVE
