@@ -61,7 +61,7 @@ class FakeStore:
             b"", [], [], [], [], b"", ledger, last_event_id=7, link_rules=held, own_rules=(OWN,)
         )
 
-    async def own(self, trace_id: int) -> Sequence[Rule]:
+    async def list_own(self, trace_id: int) -> Sequence[Rule]:
         if self.is_away:
             self.is_away = False
             raise OutageError("the database is away")

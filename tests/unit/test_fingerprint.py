@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.tracker import _names
-from app.tracker.fingerprint import _TELLING, fingerprint
+from app.tracker.fingerprint import _REVEALING, fingerprint
 from app.tracker.records import Channel, Deliver, Publish, Record
 
 EDGES = [2**power - less for power in (5, 7, 8, 15, 16, 31, 32, 63) for less in (1, 0)]
@@ -24,7 +24,7 @@ _plain = (
     | st.sampled_from(["urn:uuid:A", "urn:uuid", 2.5, None, True, False])
 )
 _values = _plain | st.lists(_plain, max_size=2) | st.dictionaries(_texts, _plain, max_size=2)
-_names_of_headers = st.sampled_from(sorted(_TELLING)) | st.text(max_size=3)
+_names_of_headers = st.sampled_from(sorted(_REVEALING)) | st.text(max_size=3)
 _headers = st.dictionaries(_names_of_headers, _values, max_size=3) | st.integers(0, 70).map(
     lambda count: {str(number): number for number in range(count)}
 )
@@ -72,9 +72,9 @@ def test_a_usual_message_is_marked_without_the_python_and_nothing_is_leaked() ->
 
     def held_after(rounds: int) -> int:
         for _ in range(rounds):
-            assert _names.mark(b"head", b"body", usual, _TELLING) is not None
+            assert _names.mark(b"head", b"body", usual, _REVEALING) is not None
             for each in odd:
-                assert _names.mark(b"head", b"body", each, _TELLING) is None
+                assert _names.mark(b"head", b"body", each, _REVEALING) is None
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 

@@ -19,7 +19,7 @@ from app.tracker.links.expressions import TOO_LONG
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.links.probes import Triggers
 from app.tracker.links.rules import search_key
-from app.tracker.streams import BROKER_HEADERS, TELLING
+from app.tracker.streams import BROKER_HEADERS, REVEALING
 from app.tracker.values import AMQP_1_0
 from tests.oracles.names import names_in
 
@@ -84,7 +84,7 @@ OF_OUR_OWN = Rules(
     )
 )
 LOOKED_AT = sorted(
-    {*RULES._of_publishes.by_header, *BROKER_HEADERS, *TELLING, "task", "retries", "x-tenant"}
+    {*RULES._of_publishes.by_header, *BROKER_HEADERS, *REVEALING, "task", "retries", "x-tenant"}
 )
 PROPERTIES = [
     *("message_id", "correlation_id", "reply_to", "content_type", "cluster_id", "type"),

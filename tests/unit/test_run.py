@@ -113,7 +113,7 @@ class Store:
     ) -> RestorePoint:
         return RestorePoint(b"", [], [], [], [], link_rules=of_all(BUILT_IN))
 
-    async def own(self, trace_id: int) -> Sequence[Rule]:
+    async def list_own(self, trace_id: int) -> Sequence[Rule]:
         self.looked.set()
         return self.own_rules
 
