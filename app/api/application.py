@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from app.api import openapi, problems
@@ -44,6 +44,10 @@ ROUTERS = [
     *(files.periods, conversations.failures, where.router, upkeep.router, upkeep.archives),
     *(spans.router, metrics.router, service.router),
 ]
+# Shared by all applications of a process: working the routes out takes longer than most tests.
+_API = APIRouter(generate_unique_id_function=lambda route: route.name)
+for _router in ROUTERS:
+    _API.include_router(_router, dependencies=[Depends(check_parameters)])
 
 
 def build(
@@ -69,11 +73,9 @@ def build(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: route.name,
     )
     problems.install(app, [route for router in ROUTERS for route in router.routes])
-    for router in ROUTERS:
-        app.include_router(router, dependencies=[Depends(check_parameters)])
+    app.router.routes.extend(_API.routes)
     openapi.install(app)
     if web is not None:
         app.mount("/", Dashboard(web), name="dashboard")
