@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 _ERROR_BYTES = 1 << 16
 _FOLDER = "/"  # only root can put anything there
-NEEDED = re.compile(
+VARIABLES = re.compile(
     r"""
     PATH | HOME | USER | LOGNAME | SHELL | TMPDIR | TZ | LANG | LANGUAGE | LC_\w+
     | LD_LIBRARY_PATH | MALLOC_\w+ | VIRTUAL_ENV | XDG_\w+ | PYTHON\w* | PURE_PYTHON
@@ -89,7 +89,7 @@ class Child(Generic[T]):
             stdout=PIPE,
             stderr=None if hear is None else PIPE,
             limit=line_bytes,
-            env={**needed(os.environ), **(environment or {})},
+            env={**child_environment(os.environ), **(environment or {})},
             cwd=_FOLDER,
             start_new_session=True,
         )
@@ -158,12 +158,12 @@ class Child(Generic[T]):
             await self._errors
 
 
-def needed(environment: Mapping[str, str]) -> dict[str, str]:
+def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The part of an environment that a child process gets, for another folder than ours.
 
     Its Python, and what Spark starts of it, imports nothing from the folder that it runs in.
     """
-    variables = {name: value for name, value in environment.items() if NEEDED.fullmatch(name)}
+    variables = {name: value for name, value in environment.items() if VARIABLES.fullmatch(name)}
     for name in filter(_OF_PATHS.fullmatch, variables):
         variables[name] = _absolute(variables[name])
     return {**variables, "PYTHONSAFEPATH": "1"}

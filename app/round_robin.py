@@ -17,46 +17,46 @@ class RoundRobin(Generic[Item]):
 
     def __init__(self) -> None:
         # The next owner comes first. Not a dict, which would walk over all that were before it.
-        self._waiting: OrderedDict[str, deque[Item]] = OrderedDict()
+        self._queues: OrderedDict[str, deque[Item]] = OrderedDict()
 
     def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
+        return sum(map(len, self._queues.values()))
 
     def __iter__(self) -> Iterator[Item]:
-        for items in self._waiting.values():
+        for items in self._queues.values():
             yield from items
 
     def owners(self) -> int:
-        return len(self._waiting)
+        return len(self._queues)
 
     def count_of(self, owner: str) -> int:
-        return len(self._waiting.get(owner, ()))
+        return len(self._queues.get(owner, ()))
 
     def put(self, owner: str, item: Item) -> None:
         """Let an item wait, after its owner's other items."""
-        self._waiting.setdefault(owner, deque()).append(item)
+        self._queues.setdefault(owner, deque()).append(item)
 
     def take(self, is_able: Callable[[str], bool] = lambda _: True) -> Item | None:
         """The next item, of the owner who has waited longest of those that ``is_able`` accepts."""
-        owner = next(filter(is_able, self._waiting), None)
+        owner = next(filter(is_able, self._queues), None)
         if owner is None:
             return None
-        items = self._waiting[owner]
+        items = self._queues[owner]
         item = items.popleft()
         if items:
-            self._waiting.move_to_end(owner)
+            self._queues.move_to_end(owner)
         else:
-            del self._waiting[owner]
+            del self._queues[owner]
         return item
 
     def remove(self, owner: str, item: Item) -> bool:
         """Take an item out of turn; False if it is not waiting."""
-        items = self._waiting.get(owner, deque())
+        items = self._queues.get(owner, deque())
         if item not in items:
             return False
         items.remove(item)
         if not items:
-            del self._waiting[owner]
+            del self._queues[owner]
         return True
 
 
@@ -69,21 +69,21 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._waiting: RoundRobin[Callable[[], None]] = RoundRobin()
+        self._requests: RoundRobin[Callable[[], None]] = RoundRobin()
         self._scheduled = False
 
     def ask(self, address: str, begin: Callable[[], None]) -> None:
-        self._waiting.put(address, begin)
+        self._requests.put(address, begin)
         self._schedule()
 
     def _schedule(self) -> None:
-        if self._waiting.owners() and not self._scheduled:
+        if self._requests.owners() and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._pass)
 
     def _pass(self) -> None:
         self._scheduled = False
-        for _ in range(min(_IN_A_PASS, self._waiting.owners())):
-            if begin := self._waiting.take():
+        for _ in range(min(_IN_A_PASS, self._requests.owners())):
+            if begin := self._requests.take():
                 begin()
         self._schedule()

@@ -101,7 +101,7 @@ class Growing:
             trace = await self._store.traces.create(VHOST, Policy.channel)
         else:
             restored = await self._store.checkpoints.restore(
-                trace.id, bounds.handovers, bounds.named
+                trace.id, bounds.handovers, bounds.named_events
             )
         self._trace = trace.id
         self._tracker = Tracker(Policy.channel, bounds, rules=RULES, restored=restored)

@@ -98,14 +98,14 @@ class _Reader:
 
     def __init__(self, code: bytes) -> None:
         self._bits = "".join(format(byte, "08b") for byte in bytes(code))
-        self._at = 0
+        self._position = 0
 
     def take(self, count: int) -> str:
         """The next bits; raises MalformedError where there are fewer."""
-        bits = self._bits[self._at : self._at + count]
+        bits = self._bits[self._position : self._position + count]
         if len(bits) < count:
             raise MalformedError("the code of the stamp is cut off")
-        self._at += count
+        self._position += count
         return bits
 
     def id(self) -> Walk[IdTree]:
@@ -140,9 +140,9 @@ class _Reader:
 
     def number(self) -> int:
         """The number whose first bit, always 1, was read."""
-        end = self._bits.find("0", self._at)
+        end = self._bits.find("0", self._position)
         if end < 0:
             raise MalformedError("the code of the stamp is cut off")
-        width = 2 + end - self._at
-        self._at = end + 1
+        width = 2 + end - self._position
+        self._position = end + 1
         return int(self.take(width), 2) + (1 << width) - 4

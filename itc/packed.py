@@ -34,7 +34,7 @@ from itc.varint import append_varint, read_varint
 
 T = TypeVar("T")
 
-_ZERO, _ONE = b"01"
+_LEAF_DIGIT, _NODE_DIGIT = b"01"
 _IS_SET = b"0" + b"1" * 255
 # The smallest machine word for a height of this many bytes; wider ones are joined one by one.
 _WORDS = {2: "H", 3: "I", 4: "I", 5: "Q", 6: "Q", 7: "Q", 8: "Q"}
@@ -56,7 +56,7 @@ def pack_tree(tree: EventTree) -> bytes:
 
 def unpack_tree(data: Buffer) -> EventTree:
     """The event tree of packed bytes; raises MalformedError for bytes that `pack` never gives."""
-    return _built(*_read(data), leaf, _node)
+    return _build(*_read(data), leaf, _node)
 
 
 def packed_height_at(data: Buffer, path: str) -> int:
@@ -115,7 +115,7 @@ def packed_texts(data: Buffer, interval: str | None = None) -> tuple[str, str]:
 
 
 def _event_text(data: Buffer) -> str:
-    height, halves = _built(*_read(data), _leaf_text, _node_text)
+    height, halves = _build(*_read(data), _leaf_text, _node_text)
     return f"{'(' if halves else ''}{height}{halves}"
 
 
@@ -134,11 +134,11 @@ def _by_levels(tree: EventTree) -> tuple[bytearray, list[int]]:
     for low, high, left, right in nodes:  # grows on the way
         if low == high:
             add_height(low - lowest)
-            add_digit(_ZERO)
+            add_digit(_LEAF_DIGIT)
         else:
             add_node(left)
             add_node(right)
-            add_digit(_ONE)
+            add_digit(_NODE_DIGIT)
     return shape, heights
 
 
@@ -160,7 +160,7 @@ def _read(data: Buffer) -> tuple[str, list[int]]:
     return f"{shape:0{2 * count - 1}b}", [lowest + height for height in heights]
 
 
-def _built(
+def _build(
     shape: str, heights: list[int], leaf: Callable[[int], T], node: Callable[[T, T], T]
 ) -> T:
     """The tree of the leaves and nodes, from the last one to the first.
@@ -168,15 +168,15 @@ def _built(
     The halves of a node are always the two that were built first and are not taken yet.
     """
     trees: list[T] = []
-    used = 0
+    next_half = 0
     for digit in shape:
         if digit == "0":
             trees.append(leaf(heights.pop()))
-        elif used + 2 > len(trees):
+        elif next_half + 2 > len(trees):
             raise MalformedError("a packed stamp's shape is no tree")
         else:
-            trees.append(node(trees[used + 1], trees[used]))
-            used += 2
+            trees.append(node(trees[next_half + 1], trees[next_half]))
+            next_half += 2
     return trees[-1]
 
 

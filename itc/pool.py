@@ -29,7 +29,7 @@ from itc.varint import append_varint, read_varint
 # Depth of a block's intervals below its root: block k has 2^bits of them under a prefix of k+1.
 _BLOCK_BITS = (3, 6, 10, 17, 29, 49, 83)
 _DEEPEST = len(_BLOCK_BITS) + _BLOCK_BITS[-1]
-_OTHER = {"0": "1", "1": "0"}
+_SIBLING = {"0": "1", "1": "0"}
 
 
 def depth_for(alive: int) -> int:
@@ -80,7 +80,7 @@ class IdPool:
             path[:depth] in free for depth, free in enumerate(self._free)
         ):
             raise PoolError(f"the interval {path!r} is not dealt")
-        while path and (sibling := path[:-1] + _OTHER[path[-1]]) in self._of_depth(len(path)):
+        while path and (sibling := path[:-1] + _SIBLING[path[-1]]) in self._of_depth(len(path)):
             height = max(height, self._of_depth(len(path)).pop(sibling))
             path = path[:-1]
         self._of_depth(len(path))[path] = height
@@ -143,7 +143,7 @@ class IdPool:
         return pool
 
     @classmethod
-    def around(cls, intervals: Sequence[str], height: int) -> IdPool:
+    def from_dealt(cls, intervals: Sequence[str], height: int) -> IdPool:
         """A pool that has dealt these intervals, each of the others left at ``height`` or below.
 
         Raises TreeError for an invalid one or height, PoolError where two overlap.
@@ -156,7 +156,7 @@ class IdPool:
             if next_path.startswith(path):
                 raise PoolError(f"the intervals {path!r} and {next_path!r} overlap")
         inner = {path[:end] for path in intervals for end in range(len(path))}
-        free = {path + half for path in inner for half in _OTHER} - inner - set(intervals)
+        free = {path + half for path in inner for half in _SIBLING} - inner - set(intervals)
         for path in sorted(free) if intervals else [""]:
             pool._of_depth(len(path))[path] = height
         return pool

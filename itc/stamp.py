@@ -60,7 +60,7 @@ class Stamp:
         return unpack_tree(self.packed) if self._tree is None else self._tree
 
     @property
-    def _held(self) -> EventTree | bytes:
+    def _form(self) -> EventTree | bytes:
         """The event component in a form that is at hand."""
         return self.packed if self._tree is None else self._tree
 
@@ -98,7 +98,7 @@ class Stamp:
     def fork(self) -> tuple[Stamp, Stamp]:
         """Two stamps with this one's history that share its id between them."""
         left, right = ids.split(self._id)
-        return Stamp(left, self._held), Stamp(right, self._held)
+        return Stamp(left, self._form), Stamp(right, self._form)
 
     def event(self) -> Stamp:
         """The stamp after one more event; raises AnonymousError where nothing is owned."""
@@ -120,7 +120,7 @@ class Stamp:
 
     def peek(self) -> Stamp:
         """The anonymous stamp with this one's history: what a message carries."""
-        return Stamp(None, self._held)
+        return Stamp(None, self._form)
 
     def leq(self, other: Stamp) -> bool:
         """Tell whether everything in this stamp's history is in the other's."""

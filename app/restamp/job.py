@@ -65,19 +65,19 @@ class RestampProcess:
         order = {**work, "link_rules": self.link_rules} if work.get("links") else work
         for line in (msgspec.Raw(self.settings), order):
             child.write(line)
-        await _until("caught up", child, report, "nothing has changed, so ask again")
+        await _wait_for("caught up", child, report, "nothing has changed, so ask again")
         replayed = time.monotonic()
         async with self.pause(work["vhost"]) as (_, epoch):
             try:
                 child.write(epoch)
                 fallback = "it has either the old stamps or the new"
-                answer = await _until("done", child, report, fallback)
+                answer = await _wait_for("done", child, report, fallback)
             except BaseException:
                 await child.kill()  # before the trace goes on: or the new could come after that
                 raise
         seconds = {"replay": replayed - start, "pause": time.monotonic() - replayed}
         with contextlib.suppress(OutageError):  # the next one tidies up too
-            await _until("tidy", child, report, "it is restamped")
+            await _wait_for("tidy", child, report, "it is restamped")
         return {
             **answer.result,
             "seconds": {name: round(lap, 3) for name, lap in seconds.items()},
@@ -108,7 +108,7 @@ def check_not_archived(archives: Archives, vhost: str) -> None:
     )
 
 
-async def _until(say: str, child: Child[Answer], report: Report, fallback: str) -> Answer:
+async def _wait_for(say: str, child: Child[Answer], report: Report, fallback: str) -> Answer:
     """The process's last word; ``fallback`` is how the trace is if the process dies before."""
     while (answer := await child.read()) is not None:
         if answer.say == "error":

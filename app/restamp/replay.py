@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CHUNK = 2_000
 CHUNK_WITH_MESSAGES = 200  # each with as much of its body as is stored
 # So few events behind, the rest may wait for the pause.
-FEW = 5_000
+SMALL_LAP = 5_000
 # Events that a preview reads, and how long it may take.
 MOST_PREVIEWED = 10_000
 PREVIEW_SECONDS = 10.0
@@ -57,19 +57,19 @@ class Replay:
             SharedPlaces(settings.shared_places),
             assumed=settings.bounds.assumed,
             rules=links,
-            most_named=settings.bounds.named,
+            most_named=settings.bounds.named_events,
         )
-        self._last_id = self._last_key = self._done = 0
+        self._last_id = self._last_key = self._event_count = 0
 
     async def catch_up(self) -> None:
         """Put new stamps aside until few events have none, or no fewer than a lap before."""
         await self._store.clear(self._trace_id)
         previous_lap = None
         while True:
-            start = self._done
+            start = self._event_count
             await self._replay()
-            lap = self._done - start
-            if lap <= FEW or (previous_lap is not None and lap > previous_lap / 2):
+            lap = self._event_count - start
+            if lap <= SMALL_LAP or (previous_lap is not None and lap > previous_lap / 2):
                 return
             previous_lap = lap
 
@@ -82,7 +82,7 @@ class Replay:
         await self._replay()
         standing = await self._store.standing(self._trace_id)
         try:
-            await self._introduce(self._restamper.waiting(standing.state))
+            await self._introduce(self._restamper.held_connections(standing.state))
             new = self._restamper.end(standing.state, standing.first_id)
         except UnreadableCheckpointError as error:
             raise CheckpointError(
@@ -93,7 +93,7 @@ class Replay:
             self._rules,
             standing,
             new,
-            lambda count: self._moved(standing, count),
+            lambda count: self._report_swap(standing, count),
             epoch,
         )
         await self._store.settle_late(self._trace_id)
@@ -110,11 +110,11 @@ class Replay:
         """
         self._last_id, deadline = overlay.first - 1, time.monotonic() + PREVIEW_SECONDS
         while (events := await self._next()) and events[0].id <= overlay.last:
-            self._last_id, self._done = events[-1].id, self._done + len(events)
+            self._last_id, self._event_count = events[-1].id, self._event_count + len(events)
             for event, stamp in zip(events, self._restamper.stamp(events, {}), strict=True):
                 if event.id <= overlay.last and not stamp.quiet:
                     overlay.add(event, stamp)
-            if self._done >= MOST_PREVIEWED or time.monotonic() > deadline:
+            if self._event_count >= MOST_PREVIEWED or time.monotonic() > deadline:
                 overlay.last = min(overlay.last, self._last_id)
                 break
 
@@ -124,11 +124,11 @@ class Replay:
     async def _replay(self) -> None:
         standing = await self._store.standing(self._trace_id)
         while self._last_id < standing.last_id and (events := await self._next()):
-            ids = self._restamper.wanted(events)
+            ids = self._restamper.missing_causes(events)
             clocks = await self._store.clocks(self._trace_id, ids) if ids else {}
             await self._store.put_aside(self._trace_id, self._restamper.stamp(events, clocks))
-            self._last_id, self._done = events[-1].id, self._done + len(events)
-            share = min(1.0, self._done / max(standing.events, 1))
+            self._last_id, self._event_count = events[-1].id, self._event_count + len(events)
+            share = min(1.0, self._event_count / max(standing.events, 1))
             self._say("stamping", REPLAY_PERCENT * share)
 
     async def _next(self) -> Sequence[StoredEvent]:
@@ -151,9 +151,9 @@ class Replay:
         if names:
             self._restamper.introduce(await self._store.incarnations(names))
 
-    def _moved(self, standing: TraceExtent, count: int) -> None:
+    def _report_swap(self, standing: TraceExtent, count: int) -> None:
         share = count / max(standing.events, 1)
         self._say("swapping", REPLAY_PERCENT + (100.0 - REPLAY_PERCENT) * share, count)
 
     def _say(self, stage: str, percent: float, count: int = 0) -> None:
-        self._report(Progress(stage, round(percent, 1), self._done, count))
+        self._report(Progress(stage, round(percent, 1), self._event_count, count))

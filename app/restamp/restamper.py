@@ -62,12 +62,12 @@ class Restamper:
         self._first: dict[int, int] = {}  # a participant's first event
         # Events of this chunk, and of the one before with others whose clocks are to be joined.
         self._recent: dict[int, Reference] = {}
-        self._before: dict[int, Reference] = {}
+        self._previous: dict[int, Reference] = {}
         self._quiet_before = self._quiet_now = 0
         self._reads_again = rules is not None
         rules = rules or Rules(())
         self._read_cut = rules.for_cut_bodies().read
-        self._linker = Linker(rules, most_named, self._participants.numbered, _none, places)
+        self._linker = Linker(rules, most_named, self._participants.numbered, _zero, places)
         self._steps = Steps(self._participants, self._linker)
         self.cut = 0  # messages read again of whose bodies only a part is stored
         # By rule: how many more causes are known, and came by hidden ways, than it was stored.
@@ -81,7 +81,7 @@ class Restamper:
         connections = {channel.connection: None for channel in new.values()}
         return [name for name in connections if name not in self._clients]
 
-    def waiting(self, state: bytes | None) -> list[str]:
+    def held_connections(self, state: bytes | None) -> list[str]:
         """Connections of the records that a checkpoint holds, to `introduce` before the end.
 
         Raises `UnreadableCheckpointError`.
@@ -98,7 +98,7 @@ class Restamper:
         """Tell whether the channels of all these events are known."""
         return all(event.channel_key in self._channels for event in events)
 
-    def wanted(self, events: Sequence[StoredEvent]) -> list[int]:
+    def missing_causes(self, events: Sequence[StoredEvent]) -> list[int]:
         """The ids of causes whose new clocks are not at hand."""
         ids = {event.id for event in events}
         # What messages name, read again, is remembered with its clock.
@@ -109,7 +109,7 @@ class Restamper:
         self, events: Sequence[StoredEvent], clocks: Mapping[int, Reference]
     ) -> list[NewStamp]:
         """Stamp the next events; ``clocks`` are the new clocks of what is `wanted` of them."""
-        self._before, self._recent = {**self._recent, **clocks}, {}
+        self._previous, self._recent = {**self._recent, **clocks}, {}
         stamps = [self._stamp(event) for event in events]
         self._participants.changes()  # nobody else takes them, and they would grow
         return stamps
@@ -151,7 +151,7 @@ class Restamper:
             pool=participants.pool.dump(),
             next_participant=participants.next_participant + offset,
             totals=msgspec.structs.replace(old.totals, participants=len(alive)),
-            decided=participants.decided({held.record.channel.connection for held in old.held}),
+            decided=participants.decisions({held.record.channel.connection for held in old.held}),
         )
         return RestampResult(
             offset=offset,
@@ -173,7 +173,7 @@ class Restamper:
         )
 
     def _stamp(self, event: StoredEvent) -> NewStamp:
-        key, participant = self._who(event)
+        key, participant = self._actor(event)
         record = _record(event, self._channels[event.channel_key])
         quiet = self._quiet.covers(record)
         self._quiet_before += event.quiet
@@ -213,7 +213,7 @@ class Restamper:
             quiet,
             names,
             edges,
-            self._changed(stored_links, links),
+            self._count_changes(stored_links, links),
         )
 
     def _names_of(self, event: StoredEvent, record: Record) -> Names:
@@ -270,7 +270,7 @@ class Restamper:
             return Way.known
         return way_from(acting[1], publisher, self._places)
 
-    def _changed(
+    def _count_changes(
         self, stored: tuple[StoredLink, ...], links: tuple[StoredLink, ...]
     ) -> tuple[StoredLink, ...]:
         """The links that have another way than was stored, which are counted, and all of spans.
@@ -284,9 +284,9 @@ class Restamper:
         return tuple(new for old, new in pairs if old.way != new.way or new.rule == SPANS_RULE)
 
     def _reference(self, event_id: int) -> Reference | None:
-        return self._recent.get(event_id) or self._before.get(event_id)
+        return self._recent.get(event_id) or self._previous.get(event_id)
 
-    def _who(self, event: StoredEvent) -> tuple[int, LiveParticipant]:
+    def _actor(self, event: StoredEvent) -> tuple[int, LiveParticipant]:
         """Return who acts on an event's channel; its first event decides."""
         acting = self._acting.get(event.channel_key)
         if acting is None:
@@ -329,7 +329,7 @@ def _record(event: StoredEvent, channel: Channel) -> Record:
     return Deliver(channel, *path, event.queue, False, event.properties, event.body)
 
 
-def _none() -> int:
+def _zero() -> int:
     """No event was stamped before the rules held: they are the first's, too."""
     return 0
 

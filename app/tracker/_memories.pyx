@@ -1,11 +1,11 @@
 """The tracker's memories of copies, handovers and names: a queue by key and by age.
 
-Each key of an entry has a place in a row, and places that were left are taken again. To move all at
-a time would take others' turns, so the row grows by a place at a time, and the tables by linear
-hashing (Litwin, 1980): each new cell takes over what is its own from one other.
+Each key of an entry has a place in a row, and free places are reused. To move everything in one go
+would take others' turns, so the row grows place by place, and the tables by linear hashing (Litwin,
+1980): each new cell takes over its own entries from one other.
 
 No Python code runs while the queue is being changed: keys are bytes, or pairs of a text and bytes,
-and the collector runs only where objects are made, which comes before anything is looked at.
+and the collector runs only where objects are made, which comes before any look.
 """
 
 cimport cython
@@ -19,11 +19,11 @@ cdef enum:
     BY_NUMBER = 1
     TABLES = 2
     CELLS = 2  # of a table for each place; with one, a full queue is a quarter slower
-    FEWEST = 256  # places that are worth giving back
+    SMALLEST = 256  # places worth giving back
 
 
 cdef struct Place:  # of one of an entry's keys
-    long long sought[TABLES]  # the key's hash, the entry's number
+    long long codes[TABLES]  # the key's hash, the entry's number
     int next_in_cell[TABLES]
     int first  # of the entry's places, which has the value
     int next  # of the entry's places; of one that is free, the next free one
@@ -49,19 +49,19 @@ cdef Py_hash_t hash_of(key) except -1:
 
 
 @cython.boundscheck(False)
-cdef bint are_equal(one, other) except -1:
-    """Whether two keys of equal hash are."""
-    if one is other or type(one) is not type(other):
-        return one is other
-    if type(one) is bytes:
-        return <bytes>one == <bytes>other
-    return <bytes>(<tuple>one)[1] == <bytes>(<tuple>other)[1] and (
-        <str>(<tuple>one)[0] == <str>(<tuple>other)[0]
+cdef bint are_equal(first, second) except -1:
+    """Tell whether two keys of equal hash are equal."""
+    if first is second or type(first) is not type(second):
+        return first is second
+    if type(first) is bytes:
+        return <bytes>first == <bytes>second
+    return <bytes>(<tuple>first)[1] == <bytes>(<tuple>second)[1] and (
+        <str>(<tuple>first)[0] == <str>(<tuple>second)[0]
     )
 
 
 cdef char *resized(bytearray memory, Py_ssize_t size) except NULL:
-    """The memory, as large as that now. What is large the system moves without copying it."""
+    """The memory in a new size. The system moves large ones without copying them."""
     PyByteArray_Resize(memory, size)
     return PyByteArray_AS_STRING(memory)
 
@@ -74,10 +74,10 @@ cdef class KeyedFifo:
     cdef bytearray _row, _by_key, _by_number  # the memory of the next two
     cdef Place *_places
     cdef int *_cells[TABLES]  # each with the first of some places
-    cdef size_t _mask  # of what is sought, to the cells and as many as will be split from them next
-    cdef list _keys, _values  # of each place; the value is at the entry's first, the others' None
+    cdef size_t _mask  # of codes, to the cells and as many as will be split from them next
+    cdef list _keys, _values  # of each place; an entry's first has the value, the others None
     cdef int _oldest, _newest, _free
-    cdef int _room, _held  # places, in all and of entries
+    cdef int _room, _busy  # places, in all and of entries
     cdef Py_ssize_t _count
 
     def __cinit__(self):
@@ -96,31 +96,31 @@ cdef class KeyedFifo:
         return self._oldest_of(key, hash_of(key)) != NOWHERE
 
     def add(self, number, key, value, /):
-        """Append a value; numbers must grow. Returns how many the key has now."""
-        cdef Py_hash_t its_hash = hash_of(key)
-        cdef long long its_number = self._admitted(number, 1)
-        return self._linked(self._put(NOWHERE, its_number, key, its_hash, value))
+        """Append a value; numbers must grow. Returns how many values the key has now."""
+        cdef Py_hash_t key_hash = hash_of(key)
+        cdef long long entry_number = self._admitted(number, 1)
+        return self._linked(self._put(NOWHERE, entry_number, key, key_hash, value))
 
     def add_under(self, number, tuple keys not None, value, /):
         """Append a value that can be taken by each of several keys, no two of them equal.
 
-        Returns how many the key has now that most have.
+        Returns the greatest number of values that one of these keys has now.
         """
-        cdef long long its_number
-        cdef int last = NOWHERE, most = 0
+        cdef long long entry_number
+        cdef int last = NOWHERE, greatest = 0
         if not keys:
             raise ValueError("a value needs a key")
         for key in keys:
             hash_of(key)
-        its_number = self._admitted(number, len(keys))
+        entry_number = self._admitted(number, len(keys))
         for key in keys:
-            last = self._put(last, its_number, key, hash(key), value)
-            most = max(most, self._linked(last))
-        return most
+            last = self._put(last, entry_number, key, hash(key), value)
+            greatest = max(greatest, self._linked(last))
+        return greatest
 
     def take(self, key, /):
         """Remove and return the oldest value of a key; None if it has none."""
-        return self._taken(self._oldest_of(key, hash_of(key)))
+        return self._remove(self._oldest_of(key, hash_of(key)))
 
     def first(self, key, /):
         """Return the oldest value of a key; None if it has none."""
@@ -132,12 +132,12 @@ cdef class KeyedFifo:
         return 0 if oldest == NOWHERE else self._places[oldest].alike
 
     def get(self, number, /):
-        """Return the value of that number, where it is still held."""
-        cdef long long its_number = PyLong_AsLongLong(number)
-        cdef int at = self._cell(BY_NUMBER, its_number)[0]
-        while at != NOWHERE and self._places[at].sought[BY_NUMBER] != its_number:
-            at = self._places[at].next_in_cell[BY_NUMBER]
-        return self._value_at(at)
+        """Return the value of that number; None if it was taken."""
+        cdef long long entry_number = PyLong_AsLongLong(number)
+        cdef int index = self._cell(BY_NUMBER, entry_number)[0]
+        while index != NOWHERE and self._places[index].codes[BY_NUMBER] != entry_number:
+            index = self._places[index].next_in_cell[BY_NUMBER]
+        return self._value_at(index)
 
     def oldest(self):
         """Return the oldest value of all."""
@@ -145,30 +145,30 @@ cdef class KeyedFifo:
 
     def take_oldest(self):
         """Remove and return the oldest value of all, which is also the oldest of its keys."""
-        return self._taken(self._oldest)
+        return self._remove(self._oldest)
 
-    def newest(self, key, Py_ssize_t most, /):
-        """Return up to ``most`` values of a key, newest first."""
-        cdef list found = []
+    def newest(self, key, Py_ssize_t limit, /):
+        """Return up to ``limit`` values of a key, newest first."""
+        cdef list values = []
         cdef int oldest = self._oldest_of(key, hash_of(key))
-        cdef int at = oldest
-        while at != NOWHERE and len(found) < most:
-            at = self._places[at].older_alike
-            found.append(self._value_at(at))
-            if at == oldest:
+        cdef int index = oldest
+        while index != NOWHERE and len(values) < limit:
+            index = self._places[index].older_alike
+            values.append(self._value_at(index))
+            if index == oldest:
                 break
-        return found
+        return values
 
     def since(self, number, /):
         """Return the values with that number and later ones, oldest first."""
-        cdef list found = []
-        cdef long long its_number = PyLong_AsLongLong(number)
-        cdef int at = self._newest
-        while at != NOWHERE and self._places[at].sought[BY_NUMBER] >= its_number:
-            found.append(self._values[at])
-            at = self._places[at].older
-        found.reverse()
-        return found
+        cdef list values = []
+        cdef long long entry_number = PyLong_AsLongLong(number)
+        cdef int index = self._newest
+        while index != NOWHERE and self._places[index].codes[BY_NUMBER] >= entry_number:
+            values.append(self._values[index])
+            index = self._places[index].older
+        values.reverse()
+        return values
 
     def keys(self):
         """Return each value's first key, oldest value first."""
@@ -178,56 +178,56 @@ cdef class KeyedFifo:
         """Return all values, oldest first."""
         return self._by_age(self._values)
 
-    cdef list _by_age(self, list what):
-        cdef list found = []
-        cdef int at = self._oldest
-        while at != NOWHERE:
-            found.append(what[at])
-            at = self._places[at].newer
-        return found
+    cdef list _by_age(self, list column):
+        cdef list values = []
+        cdef int index = self._oldest
+        while index != NOWHERE:
+            values.append(column[index])
+            index = self._places[index].newer
+        return values
 
-    cdef object _value_at(self, int at):
-        return None if at == NOWHERE else self._values[self._places[at].first]
+    cdef object _value_at(self, int index):
+        return None if index == NOWHERE else self._values[self._places[index].first]
 
-    cdef int _oldest_of(self, key, Py_hash_t its_hash) except -2:
+    cdef int _oldest_of(self, key, Py_hash_t key_hash) except -2:
         """The place of a key's oldest; NOWHERE if there is none."""
-        cdef int at = self._cell(BY_KEY, its_hash)[0]
-        while at != NOWHERE:
-            if self._places[at].sought[BY_KEY] == its_hash and are_equal(self._keys[at], key):
+        cdef int index = self._cell(BY_KEY, key_hash)[0]
+        while index != NOWHERE:
+            if self._places[index].codes[BY_KEY] == key_hash and are_equal(self._keys[index], key):
                 break
-            at = self._places[at].next_in_cell[BY_KEY]
-        return at
+            index = self._places[index].next_in_cell[BY_KEY]
+        return index
 
-    cdef int *_cell(self, int table, long long sought) noexcept:
-        """The cell for what is sought: by as many of its bits as have such a cell by now."""
-        cdef size_t cell = <size_t>sought & self._mask
+    cdef int *_cell(self, int table, long long code) noexcept:
+        """The cell for a code: by as many of its bits as have a cell by now."""
+        cdef size_t cell = <size_t>code & self._mask
         return &self._cells[table][cell & (self._mask >> (cell >= <size_t>(CELLS * self._room)))]
 
-    cdef void _enter(self, int table, int at) noexcept:
+    cdef void _enter(self, int table, int index) noexcept:
         """Put a place into its cell."""
-        cdef int *cell = self._cell(table, self._places[at].sought[table])
-        self._places[at].next_in_cell[table] = cell[0]
-        cell[0] = at
+        cdef int *cell = self._cell(table, self._places[index].codes[table])
+        self._places[index].next_in_cell[table] = cell[0]
+        cell[0] = index
 
-    cdef int *_link(self, int table, int at) noexcept:
-        """What leads to a place in its cell."""
-        cdef int *link = self._cell(table, self._places[at].sought[table])
-        while link[0] != at:
+    cdef int *_link(self, int table, int index) noexcept:
+        """The link to a place in its cell."""
+        cdef int *link = self._cell(table, self._places[index].codes[table])
+        while link[0] != index:
             link = &self._places[link[0]].next_in_cell[table]
         return link
 
     cdef long long _admitted(self, number, Py_ssize_t keys) except? -1:
         """The number of a new entry, for which there is room then."""
-        cdef long long its_number = PyLong_AsLongLong(number)
-        while keys > self._room - self._held:
+        cdef long long entry_number = PyLong_AsLongLong(number)
+        while keys > self._room - self._busy:
             self._grow()
-        if self._newest != NOWHERE and its_number <= self._places[self._newest].sought[BY_NUMBER]:
+        if self._newest != NOWHERE and entry_number <= self._places[self._newest].codes[BY_NUMBER]:
             raise ValueError("numbers must grow")
-        return its_number
+        return entry_number
 
     cdef int _grow(self) except -1:
         """Add a free place, and its cells to each table."""
-        cdef int table, cell, at, following, new = self._room
+        cdef int table, cell, index, next_index, new = self._room
         cdef int *split
         cdef Py_ssize_t room
         if new == INT_MAX // CELLS:
@@ -246,66 +246,66 @@ cdef class KeyedFifo:
             for table in range(TABLES):
                 self._cells[table][cell] = NOWHERE
                 split = &self._cells[table][cell & (self._mask >> 1)]
-                at, split[0] = split[0], NOWHERE
-                while at != NOWHERE:
-                    following = self._places[at].next_in_cell[table]
-                    self._enter(table, at)
-                    at = following
+                index, split[0] = split[0], NOWHERE
+                while index != NOWHERE:
+                    next_index = self._places[index].next_in_cell[table]
+                    self._enter(table, index)
+                    index = next_index
         return 0
 
-    cdef int _put(self, int last, long long number, key, Py_hash_t its_hash, value) except -1:
-        """Give a key the place after the last one of its entry, or the first of a new entry."""
-        cdef int at = self._free
-        cdef Place *place = &self._places[at]
+    cdef int _put(self, int last, long long number, key, Py_hash_t key_hash, value) except -1:
+        """Give a key the place behind the last one of its entry, or the first of a new entry."""
+        cdef int index = self._free
+        cdef Place *place = &self._places[index]
         self._free = place.next
-        self._held += 1
-        self._keys[at] = key
-        place.sought[BY_KEY] = its_hash
-        place.sought[BY_NUMBER] = number
+        self._busy += 1
+        self._keys[index] = key
+        place.codes[BY_KEY] = key_hash
+        place.codes[BY_NUMBER] = number
         place.next = NOWHERE
         if last != NOWHERE:
             place.first = self._places[last].first
-            self._places[last].next = at
-            return at
-        self._values[at] = value
-        self._enter(BY_NUMBER, at)
-        place.first = at
+            self._places[last].next = index
+            return index
+        self._values[index] = value
+        self._enter(BY_NUMBER, index)
+        place.first = index
         place.older, place.newer = self._newest, NOWHERE
         if self._newest == NOWHERE:
-            self._oldest = at
+            self._oldest = index
         else:
-            self._places[self._newest].newer = at
-        self._newest = at
+            self._places[self._newest].newer = index
+        self._newest = index
         self._count += 1
-        return at
+        return index
 
-    cdef int _linked(self, int at) except -1:
+    cdef int _linked(self, int index) except -1:
         """Put a place with those of an equal key. Returns how many there are now."""
-        cdef Place *place = &self._places[at]
-        cdef int oldest = self._oldest_of(self._keys[at], place.sought[BY_KEY])
+        cdef Place *place = &self._places[index]
+        cdef int oldest = self._oldest_of(self._keys[index], place.codes[BY_KEY])
         place.alike = 0
         if oldest == NOWHERE:
-            self._enter(BY_KEY, at)
-            oldest = place.older_alike = place.newer_alike = at
+            self._enter(BY_KEY, index)
+            oldest = place.older_alike = place.newer_alike = index
         else:
             place.newer_alike = oldest
             place.older_alike = self._places[oldest].older_alike
-            self._places[place.older_alike].newer_alike = at
-            self._places[oldest].older_alike = at
+            self._places[place.older_alike].newer_alike = index
+            self._places[oldest].older_alike = index
         self._places[oldest].alike += 1
         return self._places[oldest].alike
 
-    cdef int _unlink(self, int at) except -1:
+    cdef int _unlink(self, int index) except -1:
         """Take a place out of those of an equal key."""
-        cdef Place *place = &self._places[at]
+        cdef Place *place = &self._places[index]
         cdef int newer = place.newer_alike
         cdef int *link
         if place.alike == 0:
-            self._places[self._oldest_of(self._keys[at], place.sought[BY_KEY])].alike -= 1
+            self._places[self._oldest_of(self._keys[index], place.codes[BY_KEY])].alike -= 1
         else:
-            link = self._link(BY_KEY, at)
+            link = self._link(BY_KEY, index)
             link[0] = place.next_in_cell[BY_KEY]
-            if newer != at:
+            if newer != index:
                 self._places[newer].alike = place.alike - 1
                 self._places[newer].next_in_cell[BY_KEY] = link[0]
                 link[0] = newer
@@ -313,12 +313,12 @@ cdef class KeyedFifo:
         self._places[newer].older_alike = place.older_alike
         return 0
 
-    cdef object _taken(self, int at):
+    cdef object _remove(self, int index):
         """Remove the entry with a place; returns its value."""
-        cdef int first, following
-        if at == NOWHERE:
+        cdef int first, next_index
+        if index == NOWHERE:
             return None
-        at = first = self._places[at].first
+        index = first = self._places[index].first
         value = self._values[first]
         self._values[first] = None
         self._link(BY_NUMBER, first)[0] = self._places[first].next_in_cell[BY_NUMBER]
@@ -330,16 +330,16 @@ cdef class KeyedFifo:
             self._newest = self._places[first].older
         else:
             self._places[self._places[first].newer].older = self._places[first].older
-        while at != NOWHERE:
-            self._unlink(at)
-            self._keys[at] = None
-            following = self._places[at].next
-            self._places[at].next = self._free
-            self._free = at
-            self._held -= 1
-            at = following
+        while index != NOWHERE:
+            self._unlink(index)
+            self._keys[index] = None
+            next_index = self._places[index].next
+            self._places[index].next = self._free
+            self._free = index
+            self._busy -= 1
+            index = next_index
         self._count -= 1
-        if self._room > FEWEST and self._held < self._room // 64:
+        if self._room > SMALLEST and self._busy < self._room // 64:
             try:
                 self._renew()
             except MemoryError:
@@ -350,18 +350,18 @@ cdef class KeyedFifo:
         """Give back the memory of places that were left, by adding the rest to a new queue."""
         cdef KeyedFifo new = KeyedFifo()
         cdef Place *place
-        cdef int last, at, entry = self._oldest
+        cdef int last, index, entry = self._oldest
         while entry != NOWHERE:
-            last, at, value = NOWHERE, entry, self._values[entry]
-            while at != NOWHERE:
+            last, index, value = NOWHERE, entry, self._values[entry]
+            while index != NOWHERE:
                 if new._free == NOWHERE:
                     new._grow()
-                place = &self._places[at]
+                place = &self._places[index]
                 last = new._put(
-                    last, place.sought[BY_NUMBER], self._keys[at], place.sought[BY_KEY], value
+                    last, place.codes[BY_NUMBER], self._keys[index], place.codes[BY_KEY], value
                 )
                 new._linked(last)
-                at = place.next
+                index = place.next
             entry = self._places[entry].newer
         self._row, self._by_key, self._by_number = new._row, new._by_key, new._by_number
         self._keys, self._values, self._cells = new._keys, new._values, new._cells

@@ -8,13 +8,13 @@ from app.tracker.links.rules import Rules
 from app.tracker.records import Record
 
 class Reader:
-    """What messages' headers and properties say, by probes."""
+    """Reads the names in messages' headers and properties, by probes."""
 
     def __new__(
         cls,
         by_header: dict[str, tuple[Compiled, ...]],
         by_property: dict[str, tuple[Compiled, ...]],
-        nothing: frozenset[str],
+        empty_texts: frozenset[str],
         short: int,
         names: type[Names],
         no_names: Names,
@@ -25,5 +25,5 @@ class Reader:
     def read(self, record: Record, rules: Rules, /) -> Names | Fields: ...
 
 def mark(
-    head: bytes, body: bytes, properties: dict[str, Any], telling: frozenset[str], /
+    head: bytes, body: bytes, properties: dict[str, Any], revealing: frozenset[str], /
 ) -> bytes | None: ...

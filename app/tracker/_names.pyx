@@ -1,5 +1,5 @@
 # cython: boundscheck=False
-"""What a message's headers and properties say, by probes: the compiled part of
+"""Names in a message's headers and properties, by probes: the compiled part of
 app/tracker/links/probes.py.
 
 Digests are BLAKE2b, RFC 7693, of 16 bytes.
@@ -27,11 +27,11 @@ cdef enum:
 cdef object copy_of_none = blake2b(digest_size=DIGEST).copy  # faster than to make one
 
 
-cdef bytes digest_of(bytes data, bytes more=b""):
+cdef bytes digest_of(bytes data, bytes suffix=b""):
     digest = copy_of_none()
     digest.update(data)
-    if more:
-        digest.update(more)
+    if suffix:
+        digest.update(suffix)
     return digest.digest()
 
 
@@ -40,7 +40,7 @@ cdef bytes framed(bytes data):
 
 
 cdef tuple untracked(tuple members):
-    """A tuple that can be in no circle, for what it holds, and that the collector need not know."""
+    """A tuple without the collector's care: its members can be in no circle."""
     if members:
         PyObject_GC_UnTrack(members)
     return members
@@ -53,22 +53,22 @@ cdef list list_of(result):
 
 
 cdef bint is_among(list keys, bytes key) except -1:
-    cdef bytes each
-    for each in keys:
-        if memcmp(<const char *>each, <const char *>key, DIGEST) == 0:
+    cdef bytes other_key
+    for other_key in keys:
+        if memcmp(<const char *>other_key, <const char *>key, DIGEST) == 0:
             return True
     return False
 
 
 @cython.final
 cdef class Use:
-    cdef int of
+    cdef int field
     cdef object number
 
-    def __cinit__(self, int of, number, /):
-        if not 0 <= of < USES:
+    def __cinit__(self, int field, number, /):
+        if not 0 <= field < USES:
             raise TypeError("there is no such use")
-        self.of, self.number = of, number
+        self.field, self.number = field, number
 
 
 @cython.final
@@ -84,7 +84,7 @@ cdef class Place:
 
 @cython.final
 cdef class Condition:
-    """Whether a message says something at one of some places that begins so, or does not."""
+    """The condition that some place holds a text with such a beginning, or that none does."""
 
     cdef tuple places
     cdef bint holds
@@ -136,10 +136,10 @@ cdef class Probe:
         return digest_of(self.prefix + framed(text[:size]) + framed(ends))
 
 
-cdef dict table_of(dict given):
+cdef dict table_of(dict compiled):
     """A table from names to tuples of probes."""
     return {
-        name: tuple([Probe(*each) for each in <tuple?>probes]) for name, probes in given.items()
+        name: tuple([Probe(*each) for each in <tuple?>probes]) for name, probes in compiled.items()
     }
 
 
@@ -147,7 +147,7 @@ cdef dict table_of(dict given):
 @cython.freelist(1)
 @cython.no_gc  # it is gone when `Reader.read` is done
 cdef class Reading:
-    """What a message says, as far as it was read."""
+    """The names in one message, as far as they were read."""
 
     cdef Reader reader
     cdef object record, rules, message  # the last for probes that are read in Python
@@ -157,7 +157,7 @@ cdef class Reading:
     cdef bint is_open  # there are too many keys, or causes that may not be meant
 
     cdef int note_table(self, dict by_name, dict table) except -1:
-        """Note what a table says, in its order."""
+        """Note the values of a table, in its order."""
         for name, value in table.items():
             probes = by_name.get(name)
             if probes is not None and value is not None:
@@ -168,14 +168,14 @@ cdef class Reading:
         """Note the keys that the probes of one header or property make of its value."""
         cdef Probe probe
         cdef list texts = None  # of a value that is odd: bytes
-        cdef bytes each
+        cdef bytes raw
         cdef const char *text = NULL
         cdef Py_ssize_t size = 0
         cdef bint says_nothing = False
         if type(value) is str and len(<str>value) <= self.reader.short:
             try:
                 text = PyUnicode_AsUTF8AndSize(value, &size)
-                says_nothing = value in self.reader.nothing
+                says_nothing = value in self.reader.empty_texts
             except UnicodeEncodeError:  # half a character
                 pass
         for probe in probes:
@@ -189,8 +189,8 @@ cdef class Reading:
             if texts is None:
                 self.note_text(probe, text, size, value)
                 continue
-            for each in texts:
-                self.note_text(probe, each, len(each), None)
+            for raw in texts:
+                self.note_text(probe, raw, len(raw), None)
         return 0
 
     cdef bint meets(self, tuple conditions) except -1:
@@ -201,17 +201,17 @@ cdef class Reading:
         return True
 
     cdef int note_text(self, Probe probe, const char *text, Py_ssize_t size, whole) except -1:
-        """Note a text's key, or that of what a probe takes out of it: None or nothing says nothing.
+        """Note the key of a text, or of a probe's extract of it, unless that is empty.
 
         ``whole`` is the text, if that is at hand.
         """
         if probe.call is not None:
             if whole is None:
                 whole = text[:size].decode("utf-8", "replace")
-            taken = probe.call(whole)
-            if taken is None:
+            extract = probe.call(whole)
+            if extract is None:
                 return 0
-            text = PyUnicode_AsUTF8AndSize(taken, &size)
+            text = PyUnicode_AsUTF8AndSize(extract, &size)
             if size == 0:
                 return 0
         return self.note_key(probe, probe.key(text, size, self.body))
@@ -233,48 +233,48 @@ cdef class Reading:
         """
         cdef Use use
         cdef list field
-        cdef Py_ssize_t most
+        cdef Py_ssize_t limit
         if self.fields is None and probe.uses:
             self.fields = [None] * USES
         for use in probe.uses:
-            field = <list>self.fields[use.of]
+            field = <list>self.fields[use.field]
             if field is None:
-                field = self.fields[use.of] = []
-            most = self.reader.most_ids if use.of == IDS else self.reader.most_keys
-            if use.of == CAUSES:
+                field = self.fields[use.field] = []
+            limit = self.reader.most_ids if use.field == IDS else self.reader.most_keys
+            if use.field == CAUSES:
                 self.is_open |= len(field) > 0
                 field.append(untracked((use.number, key)))
-            elif len(field) <= most and not is_among(field, key):
-                self.is_open |= len(field) == most
+            elif len(field) <= limit and not is_among(field, key):
+                self.is_open |= len(field) == limit
                 field.append(key)
         return 0
 
-    cdef found(self):
+    cdef result(self):
         """The names, or a tuple of their fields where rules have to decide."""
         if self.fields is None:
             return self.reader.no_names
-        ids, causes, conversations, found_by, called = [
+        ids, causes, conversations, found_by, message_ids = [
             () if each is None else untracked(tuple(<list>each)) for each in self.fields
         ]
         if self.is_open or causes and (<tuple>(<tuple>causes)[0])[1] in <tuple>ids:
-            return ids, causes, conversations, found_by, called
-        return self.reader.names(ids, causes, conversations, found_by, called)
+            return ids, causes, conversations, found_by, message_ids
+        return self.reader.names(ids, causes, conversations, found_by, message_ids)
 
 
 @cython.final
 cdef class Reader:
-    """What messages' headers and properties say, by probes."""
+    """Reads the names in messages' headers and properties, by probes."""
 
     cdef dict by_header, by_property
-    cdef frozenset nothing  # texts that say nothing
+    cdef frozenset empty_texts  # that say nothing
     cdef Py_ssize_t short, most_ids, most_keys
-    cdef object names, no_names  # the class of what is read, and what says nothing
+    cdef object names, no_names  # `Names`, and `NO_NAMES`
 
     def __cinit__(
         self,
         dict by_header not None,
         dict by_property not None,
-        frozenset nothing not None,
+        frozenset empty_texts not None,
         Py_ssize_t short,
         names,
         no_names,
@@ -285,7 +285,7 @@ cdef class Reader:
         if not (0 <= most_ids <= MOST_KEYS and 0 <= most_keys <= MOST_KEYS):
             raise ValueError("there is no room for that many keys")
         self.by_header, self.by_property = table_of(by_header), table_of(by_property)
-        self.nothing, self.short = nothing, short
+        self.empty_texts, self.short = empty_texts, short
         self.names, self.no_names = names, no_names
         self.most_ids, self.most_keys = most_ids, most_keys
 
@@ -301,19 +301,19 @@ cdef class Reader:
         reading.headers = headers if type(headers) is dict else {}
         reading.note_table(self.by_header, reading.headers)
         reading.note_table(self.by_property, reading.properties)
-        return reading.found()
+        return reading.result()
 
 
-cdef bint is_steady(dict table, frozenset telling, bint is_properties) except -1:
-    """Whether neither the broker nor a stream changes anything in a table, as its look tells.
+cdef bint is_steady(dict table, frozenset revealing, bint is_properties) except -1:
+    """Tell whether, by its looks, neither the broker nor a stream changes anything in a table.
 
-    No name is telling, and nothing consists of several but the headers among the properties.
+    No name is revealing, and only the headers among the properties are a table.
     """
     for name, value in table.items():
-        if name in telling or isinstance(value, list):
+        if name in revealing or isinstance(value, list):
             return False
         if isinstance(value, dict):  # an empty one is as none
-            if not (is_properties and value and is_steady(value, telling, False)):
+            if not (is_properties and value and is_steady(value, revealing, False)):
                 return False
         elif is_properties and isinstance(value, str):
             if strncmp(PyUnicode_AsUTF8(value), "urn:uuid:", 9) == 0:  # streams write it small
@@ -325,15 +325,12 @@ def mark(
     bytes head not None,
     bytes body not None,
     dict properties not None,
-    frozenset telling not None,
+    frozenset revealing not None,
     /,
 ):
-    """The digest of both; None where the properties are to be looked at in Python.
-
-    As where one of their names is telling, or one of the headers'.
-    """
+    """The digest of both; None where the properties are left to Python, as with a revealing name."""
     try:
-        if not is_steady(properties, telling, True):
+        if not is_steady(properties, revealing, True):
             return None
     except (TypeError, UnicodeEncodeError):  # a table of another kind, half a character
         return None

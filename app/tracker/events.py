@@ -1,7 +1,7 @@
-"""Results of the tracker: the stamped event and the checkpoint that goes with it.
+"""Results of the tracker: the stamped event and its checkpoint, which the store takes.
 
-These values cross from the tracker to the store. All times are microseconds since the epoch,
-UTC, taken when the trace message reached us (the firehose carries no time of its own).
+All times are microseconds since the epoch, UTC, taken when the trace message reached us (the
+firehose carries no time of its own).
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from model.words import Disposition, EdgeKind, Match, Way
 class Reference(msgspec.Struct, eq=False, gc=False):
     """A stored event as others refer to it: its clock, packed, its Lamport time, its id.
 
-    The id is None until the store has given one: ids are dealt out inside the transaction that
+    The id is None until the store fills it in: ids are dealt out inside the transaction that
     stores the batch, so that over all virtual hosts id order is commit order and a reader that
-    has seen id n never finds a smaller one later. The store fills it in; nobody else does.
-    ``names`` are what its message says to whoever is handed it, None where they are to read it
-    themselves.
+    has seen id n never finds a smaller one later. ``names`` are those in its message, for its
+    deliveries; None where these are to read them anew.
     """
 
     packed: bytes
@@ -36,20 +35,20 @@ class Reference(msgspec.Struct, eq=False, gc=False):
 
     @property
     def identity(self) -> int:
-        """A number of the event: restored references of one are separate objects."""
+        """A number of the event, equal for all references to it."""
         return self.id or -id(self)
 
     @property
     def clock(self) -> Stamp:
-        """The clock that whoever is handed this event's message learns."""
+        """The clock that receivers of this event's message learn."""
         return Stamp(None, self.packed)  # compiled, it is joined as it is
 
 
 class Edge(msgspec.Struct, frozen=True, gc=False):
-    """Another event that led to one, beside the message that was received.
+    """A cause of an event beside the message that was received.
 
-    From a publish to what it names as its cause by a ``rule``, and ``way`` is how the publisher
-    knew of it. Or from what the broker did (`EdgeKind`), of which the rule is the act's name.
+    A publish names it by a ``rule``, and ``way`` is how the publisher knew of it. Or it comes of an
+    act of the broker (`EdgeKind`), whose name is the rule.
     """
 
     cause: Reference
@@ -64,8 +63,7 @@ class Influence(msgspec.Struct, frozen=True, gc=False):
     ``kind`` is `candidate` for one of several equal messages, and otherwise the broker's act: of a
     copy that was returned or rejected, ``cause`` is its delivery to ``participant``, who may have
     done so at any time until now; of a copy that was pushed out, ``cause`` is a publish to the same
-    queue, None where it is not known which of the participant's. ``certain``: nothing else can
-    have led to it.
+    queue, None where the participant has several. ``certain``: nothing else can have led to it.
     """
 
     kind: EdgeKind
@@ -77,9 +75,9 @@ class Influence(msgspec.Struct, frozen=True, gc=False):
 class DeliveryOrigin(msgspec.Struct, frozen=True, gc=False):
     """The origin of a delivery, as far as it is known.
 
-    ``cause`` is its publish, None where it is not certain which that is. ``guess`` is the one whose
-    copy was taken, which is the oldest of equal ones; ``candidates`` is how many there are.
-    ``is_doubtful``: something else may have led to it, and nobody knows what.
+    ``cause`` is its publish, None where that is uncertain. ``guess`` is the one whose copy was
+    taken, the oldest of equal ones; ``candidates`` is their number. ``is_doubtful``: it may have
+    unknown causes.
     """
 
     match: Match
@@ -93,13 +91,12 @@ class DeliveryOrigin(msgspec.Struct, frozen=True, gc=False):
 class StampedEvent(msgspec.Struct, frozen=True, gc=False):
     """One record with its place in causality.
 
-    ``participant`` and ``channel_key`` are this trace's own numbers for who acted and on which
-    channel; the AMQP channel number is the record's. ``seq`` counts the participant's events from
-    1. ``quiet`` traffic is matched, and joins no clocks. ``height`` is what the stamp raised the
-    participant's interval to: with the interval itself it is the event's dot, and an event f is at
-    or after this one exactly when ``f.stamp.height_at(interval) >= height``. ``names`` are what the
-    message says of causes, ``edges`` what led to it beside its cause. ``candidates`` is how many
-    equal messages it may be, None where it is certain; ``is_doubtful`` as of `DeliveryOrigin`.
+    ``participant`` and ``channel_key`` are this trace's own numbers; the AMQP channel number is the
+    record's. ``seq`` counts the participant's events from 1. ``quiet`` traffic is matched, and
+    joins no clocks. ``height`` is what the stamp raised the participant's interval to: with the
+    interval itself it is the event's dot, and an event f is at or after this one exactly when
+    ``f.stamp.height_at(interval) >= height``. ``edges`` are its causes beside ``cause``;
+    ``candidates`` and ``is_doubtful`` are those of its `DeliveryOrigin`.
     """
 
     record: Record
@@ -122,11 +119,11 @@ class StampedEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChannelState(msgspec.Struct, frozen=True):
-    """A channel seen in this trace, under the key that its events name it by.
+    """A channel seen in this trace, under its events' ``channel_key``.
 
-    ``last_event_id`` is read back where channels may share a participant: the id of its last event.
-    The store finds it out for itself, for the checkpoint's ``channel_keys_acted``. ``replies_to``
-    is the name under which replies reach it without a queue (direct reply-to), if it asked for any.
+    ``last_event_id`` is read back where channels may share a participant; the store finds it out
+    for itself, for the checkpoint's ``channel_keys_acted``. ``replies_to`` is the name under which
+    direct replies reach it, if it asked for any.
     """
 
     key: int
@@ -140,10 +137,9 @@ class ParticipantState(msgspec.Struct, frozen=True):
     """A participant as the checkpoint holds it.
 
     ``interval`` is the id as a path of left (0) and right (1) from the seed, "" for the whole.
-    ``key`` is what the policy takes as its identity, ``name`` what people read (for the store to
-    keep when the participant is new); the four after it are those of `app.tracker.identity`.
-    ``published`` of its ``seq`` events are publishes. The last five are those of
-    `model.sound.Evidence`.
+    ``name`` is the label that people read; ``key`` and the four after the name are those of
+    `app.tracker.identity.Identity`. ``published`` of its ``seq`` events are publishes. The last
+    five are those of `model.sound.Evidence`.
     """
 
     number: int
@@ -169,9 +165,8 @@ class ParticipantState(msgspec.Struct, frozen=True):
 class PendingCopy(msgspec.Struct, frozen=True, gc=False):
     """One routed copy that was not handed over yet; ``number`` counts the trace's copies.
 
-    ``recorded_at`` is in the tracker's own time (`app.tracker.progress`), which is behind the clock
-    by as long as the service was away, and so is when it ``expires`` if the message says so (else
-    0, as after a restart). ``participant`` is the number of who published it.
+    ``recorded_at`` is in the tracker's own time (`app.tracker.progress`), as is ``expires``, which
+    is 0 without an expiration and after a restart. ``participant`` is the publisher's number.
     """
 
     number: int
@@ -191,44 +186,44 @@ class LostCopy(msgspec.Struct, frozen=True, gc=False):
 
     cause: Reference
     queue: str
-    at: int
+    lost_at: int
     reason: LossWord
 
 
-# What became of a delivery, and when (µs); both None where that is not known. And of one in hand 8
-# times its delivery tag, and what a transaction that may still be rolled back makes of it; of one
-# that is settled the last event before that.
+# A delivery's disposition and its time (µs); both None where unknown. And of one in hand 8 times
+# its delivery tag plus the disposition by a transaction that may still be rolled back; of a settled
+# one the last event before that.
 Disposed: TypeAlias = tuple[Disposition | None, int | None, "int | Reference | None"]
 
 
-NEVER = 2**63 - 1  # the id of no event
+NO_EVENT_ID = 2**63 - 1  # the id of no event
 
 
 class SettledChanges(msgspec.Struct):
-    """What became of deliveries, and the channels that changed, by pid; None for those gone.
+    """New dispositions of deliveries, and changed channels as opaque bytes by pid; None if gone.
 
-    Channels are opaque bytes, as `Checkpoint.state` is. ``unknown_after``: before that nothing is
-    known of all that was in hand, and of what was handed over after this event.
+    ``unknown_after``: before these changes all that was in hand became unknown, and all deliveries
+    after this event.
     """
 
     unknown_after: int | None = None
     settled: dict[Reference, Disposed] = {}
     channels: dict[str, bytes | None] = {}
 
-    def forgotten(self, event_id: int) -> SettledChanges:
-        """The changes in their place if nothing is known, of what came after an event either."""
-        earlier = NEVER if self.unknown_after is None else self.unknown_after
+    def forget(self, event_id: int) -> SettledChanges:
+        """The changes to take their place if everything after an event is unknown."""
+        earlier = NO_EVENT_ID if self.unknown_after is None else self.unknown_after
         return SettledChanges(min(event_id, earlier))
 
 
 class Omission(msgspec.Struct, frozen=True):
     """A record that came and is no event, as it cannot be read: there is a gap behind ``after``.
 
-    ``reason`` says so in words.
+    ``reason`` is a sentence.
     """
 
     record: Unreadable
-    after: Reference
+    previous: Reference
     reason: str
 
 
@@ -236,8 +231,8 @@ class Checkpoint(msgspec.Struct):
     """The changes since the last checkpoint; stored in one transaction with its events.
 
     ``state`` is the small rest (counters, id pool, next numbers) as opaque bytes that only the
-    tracker reads. ``channel_keys_acted`` are the channels with new events, known ones
-    and new ones; empty where each is a participant of its own, whose last event is theirs.
+    tracker reads. ``channel_keys_acted`` are the channels with new events; empty where each is a
+    participant of its own, with the same last event.
     """
 
     state: bytes
@@ -247,7 +242,7 @@ class Checkpoint(msgspec.Struct):
     copies_added: list[PendingCopy]
     copies_removed: list[int]
     copies_lost: list[LostCopy] = []
-    replies: list[tuple[int, str]] = []  # channel's key, and where it gets replies from now on
+    replies: list[tuple[int, str]] = []  # (channel's key, its `replies_to` from now on)
     settlements: SettledChanges = msgspec.field(default_factory=SettledChanges)
     omissions: list[Omission] = []
 
@@ -255,9 +250,8 @@ class Checkpoint(msgspec.Struct):
 class Handover(msgspec.Struct, frozen=True):
     """A past delivery that a redelivery or a dead letter may refer back to.
 
-    ``participant`` is the number of who was handed it. Where there were several ``candidates``, or
-    no publish is known (0), it stands for that itself as the ``cause``. ``has_brought``: its
-    publish has brought deaths along.
+    ``participant`` is its receiver's number. With several ``candidates``, or without a known
+    publish (0), it is its own ``cause``. ``has_brought``: its publish has brought deaths along.
     """
 
     queue: str
@@ -272,12 +266,10 @@ class Handover(msgspec.Struct, frozen=True):
 class NamedEvent(msgspec.Struct, gc=False):
     """A past event that carries keys by which later messages may name it.
 
-    ``participant`` is the number of whoever acted, on a channel of a ``connection``, and was handed
-    it out of a ``queue``; ``height`` is
-    the event's own. ``message`` is the publish that it is or that it received, or its id where the
-    publish is not stored any more; None where that was not seen. ``led_to``, of a delivery, are
-    the replies to it and copies of it that were published: a bit for each `LinkKind`. ``again``, of
-    a publish, is what it certainly publishes again (or the id of that).
+    ``message`` is the publish that it is or that it received, or its id where the publish is not
+    stored any more; None where that was not seen. ``led_to``, of a delivery, are the replies to it
+    and copies of it that were published: a bit for each `LinkKind`. ``original``, of a publish, is
+    the message that it certainly publishes again, or its id.
     """
 
     keys: tuple[Key, ...]
@@ -290,23 +282,21 @@ class NamedEvent(msgspec.Struct, gc=False):
     message: Reference | int | None
     queue: str | None = None
     led_to: int = 0
-    again: Reference | int | None = None
+    original: Reference | int | None = None
 
 
 class RestorePoint(msgspec.Struct):
     """Everything a tracker needs to go on exactly where the last checkpoint left it.
 
-    ``participants`` come with stamp and id of their last event, which the store looks up;
-    ``handovers`` are the last matched deliveries, ``named`` the last events that have keys, oldest
-    first, as many as the tracker asked for; ``kept`` are the last publishes that an exchange
-    may keep, each with its mark, oldest first.
-    The rest is for whoever feeds the tracker: the ``window`` and the ``ledger`` that came with the
-    last batch, the last event's id (0 before the first) and when it was recorded (before the
-    first, when the trace was made); the ``link_rules`` in force, and those that its virtual host
-    is to have as its ``own_rules`` from now on. ``lost`` are the copies that are gone, by queue and
-    mark, those of the oldest publishes first. ``in_hand`` are the deliveries that the
-    ``open_channels`` hold: each one's channel, how it is held (`Disposed`), and its id. All this
-    holds for a trace that ``begins`` in this epoch with this event.
+    ``participants`` come with their last event's stamp and id; ``handovers`` are the last matched
+    deliveries, ``named_events`` the last events with keys, ``publishes`` the last that an exchange
+    may keep, each with its mark, ``lost_copies`` are by queue and mark: all oldest first.
+    ``in_hand`` are the deliveries that the ``open_channels`` hold: channel, `Disposed`, and id.
+
+    The rest is for the run that feeds the tracker: the last batch's ``window`` and ``ledger``, the
+    last event's id (0 before the first) and time (before the first, the trace's); the
+    ``link_rules`` in force, and the virtual host's ``own_rules`` from now on. All this holds for a
+    trace that ``begins`` in this epoch with this event.
     """
 
     state: bytes
@@ -318,11 +308,11 @@ class RestorePoint(msgspec.Struct):
     ledger: bytes | None = None
     last_event_id: int = 0
     recorded_at: int = 0
-    named: list[NamedEvent] = []
+    named_events: list[NamedEvent] = []
     link_rules: tuple[TraceRule, ...] = ()
     own_rules: tuple[Rule, ...] = ()
-    kept: list[tuple[bytes, Reference]] = []
-    lost: list[tuple[str, bytes, Reference]] = []
+    publishes: list[tuple[bytes, Reference]] = []
+    lost_copies: list[tuple[str, bytes, Reference]] = []
     open_channels: list[bytes] = []
     in_hand: list[tuple[Channel, int, int]] = []
     begins: tuple[int, int | None] = (0, None)

@@ -1,8 +1,8 @@
-"""Fingerprints: what two trace messages about the same message have in common.
+"""Fingerprints, which two trace messages about the same message have in common.
 
-The firehose carries no message id of the broker's, so a delivery is recognised by what the broker
-leaves alone on the way from publish to deliver: exchange, primary routing key, properties and
-body. Left out is what the broker changes:
+The firehose carries no message id of the broker's, so a delivery is recognised by the parts that
+the broker leaves alone on the way from publish to deliver: exchange, primary routing key,
+properties and body. Left out are those that it changes:
 
 - headers it adds or counts up while the message waits (`x-delivery-count`, `x-death`, …);
 - `CC` and `BCC`: BCC is stripped from the properties, CC may be on dead-lettering, and both stand
@@ -11,9 +11,9 @@ body. Left out is what the broker changes:
 
 `x-death` needs care. The broker writes it, but a client that republishes a dead letter by hand
 copies it, and then it belongs to the message. So it is a part of the fingerprint, as the *set* of
-its deaths; a dead letter is looked for by what it was before its newest death, before the one
-before, and so on (`origins`). Its order differs by broker, and says which death was the newest
-(measured; 3.10.8, 4.0.5, 4.3.6):
+its deaths; a dead letter is searched for under its fingerprints before its newest death, before the
+second newest, and so on (`origins`). The order of deaths differs by broker (measured; 3.10.8,
+4.0.5, 4.3.6):
 
 | | 3.10 | 4.0 and 4.3 |
 |---|---|---|
@@ -29,10 +29,10 @@ One death makes as many dead letters as the exchange routes to, all with the sam
 letter has no exchange and no key in its fingerprint, as its entries say where it was.
 
 Streams change more (`app.tracker.streams`). Most is undone for each delivery that comes out of
-one; where a publish has what a stream loses, its mark has a second half, by which such a delivery
-finds it. So messages that differ in nothing else are still told apart in every other queue, and
-what is not for a stream costs a look at the headers. A delivery from a stream has a second half
-too, its place there: who is handed the same place again, reads it again.
+one; a publish with parts that a stream loses has a second half in its mark, by which such a
+delivery finds it. So messages that differ in nothing else are still told apart in every other
+queue, and other publishes cost a look at the headers. A delivery from a stream has a second half
+too, its offset there, by which a repeated reading is recognised.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ from app.tracker.streams import (
 )
 
 BYTES = 16  # of a half
-BROUGHT_BYTES = 8  # of what a publish with deaths is known by, whatever they are
-# How many states before its deaths a dead letter is looked for in. There are as many as it has
-# deaths, if their order is what it seems to be: some 28 where delays are made of queues in a row.
+BROUGHT_BYTES = 8  # of a publish with deaths, whatever these are
+# States before its deaths in which a dead letter is searched. There are as many as it has deaths,
+# if their order is what it seems to be: some 28 where delays are made of queues in a row.
 MOST_ORIGINS = 64
-# How many sets of annotations are taken away from a message that is not known with them.
+# Sets of annotations that are removed from an unknown message.
 MOST_UNANNOTATED = 16
-# How many deaths beside the likeliest may have been the newest.
+# Deaths beside the likeliest that may have been the newest.
 MOST_OTHERS = 8
-# And of a delivery from a stream, which looks otherwise there: each takes the whole body twice.
+# Origins that are tried as a stream shows them: each takes the whole body twice.
 MOST_STREAMED = 4
 
 _SETS = 1 << 8 * (BYTES - BROUGHT_BYTES)  # a set has the sum of its members' digests
@@ -75,20 +75,20 @@ LAST_DEATH = "x-last-death-queue"
 
 _LARGE = b"large"
 
-# A publish without one comes out of a stream with this one, on 4.0 and later.
+# The `delivery_mode` that a stream gives to publishes without one, on 4.0 and later.
 _ADDED_MODE = 1
 
-# What the compiled reader leaves to this, wherever it is.
+# Names that the compiled reader leaves to Python, wherever they are.
 _REVEALING = BROKER_HEADERS | REVEALING | {"cluster_id", "expiration"}
 
 _EXPIRATION, _HEADERS, _MODE = map(frozenset, (["expiration"], ["headers"], ["delivery_mode"]))
 
-# Deterministic order: quorum queues and 4.x brokers hand a table back in another order.
+# Deterministic: quorum queues and 4.x brokers hand a table back in another order.
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class DeathEntry(NamedTuple):
-    """An entry of `x-death`; ``digest`` is what it adds to that of a set of them."""
+    """An entry of `x-death`; ``digest`` is its part of the digest of a set of them."""
 
     queue: Any
     reason: Any
@@ -100,11 +100,11 @@ class DeathEntry(NamedTuple):
 
     @property
     def is_delivered_before(self) -> bool:
-        """Tell whether somebody was handed it; if not, it expired or was pushed out."""
+        """Tell whether it was a delivery; if not, it expired or was pushed out."""
         return self.reason in ("rejected", "delivery_limit")
 
-    def before(self) -> DeathEntry | None:
-        """Return the entry as it was before the last time, None if that was the first."""
+    def predecessor(self) -> DeathEntry | None:
+        """The entry before its last death, None before the first."""
         if type(self.count) is not int or self.count < 2:
             return None
         count = self.count - 1
@@ -112,39 +112,39 @@ class DeathEntry(NamedTuple):
 
 
 class DeathOrigin(NamedTuple):
-    """The place where a dead letter may have been before: a queue, and the fingerprint there.
+    """A queue where a dead letter may have been, and its fingerprint there.
 
-    ``death`` is the one by which it left, and ``later`` are those that it has died since, newest
-    first. ``exchange`` is the one that it was published to, if it had not died before. ``others``
-    are what it may be there as well.
+    ``death`` is the one by which it left, ``newer_deaths`` are those since, newest first.
+    ``exchange`` is the one that it was published to, if it had not died before; ``alternatives``
+    are other fingerprints that it may have there.
     """
 
     queue: str
     exchange: str
     fingerprint: bytes
     death: DeathEntry
-    later: tuple[DeathEntry, ...] = ()
-    others: tuple[bytes, ...] = ()
+    newer_deaths: tuple[DeathEntry, ...] = ()
+    alternatives: tuple[bytes, ...] = ()
 
     @property
     def delivered_before(self) -> bool:
-        """Tell whether somebody was handed it in that queue, and rejected it."""
+        """Tell whether it was delivered from that queue, and rejected."""
         return self.death.is_delivered_before
 
     @property
     def places(self) -> Iterator[tuple[str, bytes]]:
         """The queue with each fingerprint, the likeliest first."""
-        for mark in (self.fingerprint, *self.others):
+        for mark in (self.fingerprint, *self.alternatives):
             yield self.queue, mark
 
 
 def fingerprint(record: Record) -> bytes:
-    """Return the 16 bytes by which publish and deliver of one message agree.
+    """The 16 bytes by which publish and deliver of one message agree.
 
-    16 more follow for a delivery from a stream, by which it is known when it is read again; and for
-    a publish that comes out of a stream otherwise, by which its delivery knows it. A client that
-    copies a place into what it publishes makes deliveries from any queue look as if from a stream:
-    such a publish has the second half of these. And 8 more for a publish that brings deaths along.
+    16 more follow for a delivery from a stream, by which a repeated reading is recognised; and for
+    a publish that a stream changes, by which its delivery finds it. A client that copies an offset
+    into its publish makes deliveries from any queue look as if from a stream: such a publish has
+    the second half of these. And 8 more for a publish that brings deaths along.
     """
     key = record.routing_keys[0] if record.routing_keys else ""
     if record.channel.number != MQTT_CHANNEL and not record.sha256:
@@ -171,7 +171,7 @@ def fingerprint(record: Record) -> bytes:
 
 
 def halves(mark: bytes) -> tuple[bytes, ...]:
-    """The fingerprints that a mark consists of: one as a rule, of a publish with deaths three."""
+    """The fingerprints in a mark: one as a rule, of a publish with deaths three."""
     if len(mark) == BYTES:
         return (mark,)
     return tuple(mark[start : start + BYTES] for start in range(0, len(mark), BYTES))
@@ -183,9 +183,9 @@ def brings_deaths(mark: bytes) -> bool:
 
 
 def of_stream(deliver: Deliver, mark: bytes) -> Iterator[bytes]:
-    """Yield the fingerprints that a publish may have whose delivery from a stream has this one.
+    """Yield the fingerprints that the publish of a delivery from a stream may have.
 
-    What a stream has made equal is told apart by order alone, which streams keep.
+    Messages that a stream has made equal are told apart by order alone, which streams keep.
     """
     yield mark[:BYTES]
     key = deliver.routing_keys[0] if deliver.routing_keys else ""
@@ -195,9 +195,9 @@ def of_stream(deliver: Deliver, mark: bytes) -> Iterator[bytes]:
 def origins(deliver: Deliver) -> Iterator[DeathOrigin]:
     """Yield the places that a dead letter may come from, the nearest in time first.
 
-    Before its newest death it had the others, or that one less often; and so on, back to where it
-    had none. Which death was the newest then, is known for the first of them, and likely for those
-    before: what is likelier is tried first, and `MOST_ORIGINS` in all.
+    Before its newest death it had the others, or that one less often; and so on, back to none. Of
+    the first step it is known which death was the newest, of earlier ones it is only likely: the
+    likeliest are tried first, and `MOST_ORIGINS` in all.
     """
     entries = _deaths(deliver)
     if not entries:
@@ -206,7 +206,7 @@ def origins(deliver: Deliver) -> Iterator[DeathOrigin]:
     message = _message(deliver)
     streamed = is_from_stream(deliver)
     is_newest_first = LAST_DEATH in deliver.properties["headers"]
-    # By how often it is not the likeliest that is taken for the newest; then, in turn.
+    # By how often not the likeliest death is taken for the newest; then, in turn.
     steps: list[tuple[int, int, list[DeathEntry], int, int, tuple[DeathEntry, ...]]] = []
     total = sum(death.digest for death in deaths) % _SETS
     orders = (deaths, _from_both_ends(deaths))
@@ -215,7 +215,7 @@ def origins(deliver: Deliver) -> Iterator[DeathOrigin]:
     visited: set[tuple[str, int]] = set()
     undead = 0
     turns = len(steps)
-    for _ in range(4 * MOST_ORIGINS):  # entries that are none, and what was looked for already
+    for _ in range(4 * MOST_ORIGINS):  # invalid entries, and repetitions
         if not steps or len(visited) == MOST_ORIGINS:
             return
         detours, _, order, newest, total, deaths_since = heappop(steps)
@@ -244,11 +244,11 @@ def origins(deliver: Deliver) -> Iterator[DeathOrigin]:
 
 
 def unannotated(deliver: Deliver) -> Iterator[Deliver]:
-    """Yield what a message may have been before its consumers and the broker added to its headers.
+    """Yield a message as it may have been before consumers and the broker added to its headers.
 
     AMQP 1.0's consumers may, with the outcome `modified`, and RabbitMQ 4.3 when it delays a retry:
     annotations begin with `x-`, and are there once it was given back or has died. Messages without
-    an id are told apart by other headers that begin so: then these are `x-opt-…` alone.
+    an id are told apart by other headers that begin so: then only `x-opt-…` are removed.
     """
     if is_from_stream(deliver) or not (deliver.redelivered or has_broker_headers(deliver)):
         return
@@ -258,12 +258,12 @@ def unannotated(deliver: Deliver) -> Iterator[Deliver]:
     optional = frozenset(name for name in names if name.startswith("x-opt-"))
     sets = [optional, frozenset(names), *(frozenset([name]) for name in names)]
     for removals in [*dict.fromkeys(filter(None, sets))][:MOST_UNANNOTATED]:
-        properties = {**deliver.properties, "headers": _without(removals, headers)}
+        properties = {**deliver.properties, "headers": _omit(removals, headers)}
         yield msgspec.structs.replace(deliver, properties=properties)
 
 
 def newest_death(record: Record) -> Any:
-    """Return when a message died last, as the broker wrote it; None if never, or unknown."""
+    """The time of a message's last death, as the broker wrote it; None if never, or unknown."""
     entries = _deaths(record)
     return entries[0].get("time") if entries else None
 
@@ -281,7 +281,7 @@ def dead_in(deliver: Deliver) -> tuple[list[str], str]:
 
 
 def has_broker_headers(record: Record) -> bool:
-    """Tell whether a message has headers that may be otherwise at its next hand-over."""
+    """Tell whether a message has headers that may change until its next handover."""
     headers = record.properties.get("headers")
     if not headers:
         return False
@@ -328,13 +328,12 @@ def _from_both_ends(deaths: list[DeathEntry]) -> list[DeathEntry]:
 def _undone(order: list[DeathEntry], newest: int, total: int) -> tuple[list[DeathEntry], int]:
     """The deaths before one of them, newest first as far as that is known, and their digest.
 
-    One that had happened before stands where it would in a circle: behind those that have happened
-    as often since.
+    A repeated one goes to its place in a circle: behind those that have happened as often since.
     """
     death = order[newest]
     rest = [*order[:newest], *order[newest + 1 :]]
     total = (total - death.digest) % _SETS
-    previous = death.before()
+    previous = death.predecessor()
     if previous is not None:
         total = (total + previous.digest) % _SETS
         place = 0
@@ -353,19 +352,19 @@ def _mark_of_dead(message: bytes, total: int) -> bytes:
 
 
 def _message(record: Record) -> bytes:
-    """The digest of what stays of a message wherever it was."""
+    """The digest of the parts of a message that are the same in every queue."""
     return _with_body(_encode(_stable(record.properties)), record, BROUGHT_BYTES)
 
 
 def _digest_of_undead(exchange: str, key: str, record: Record) -> bytes:
-    """The digest of a message that carries no death, in one go: that is nearly every message."""
+    """The digest of a message without deaths, as nearly every message is, in one go."""
     return _with_body(_encode((exchange, key, (), _stable(record.properties))), record)
 
 
 def _others_of_stream(exchange: str, key: str, deliver: Deliver) -> Iterator[bytes]:
     properties = deliver.properties
     if properties.get("delivery_mode") == _ADDED_MODE:
-        published = _without(_MODE, properties)
+        published = _omit(_MODE, properties)
         yield _with_body(_encode((exchange, key, (), _stable(published))), deliver)
     yield _digest_in_stream(exchange, key, stable(properties), deliver)
 
@@ -375,32 +374,32 @@ def _digest_in_stream(exchange: str, key: str, properties: dict[str, Any], recor
 
 
 def _reading(record: Record, mark: bytes) -> bytes:
-    """The digest of a message's place in its stream; with the message, as a stream may be new."""
+    """The digest of a message's offset and of the message, as its stream may be new."""
     offset = record.properties["headers"][OFFSET]
     return blake2b(mark + _encode(offset), digest_size=BYTES).digest()
 
 
 def _with_body(head: bytes, record: Record, size: int = BYTES) -> bytes:
-    """The digest of both; of a large body its own, which is no other's body."""
+    """The digest of both; of a large body its own digest, marked as such."""
     digest = blake2b(head, digest_size=size, person=_LARGE if record.sha256 else b"")
     digest.update(record.sha256 or record.body)
     return digest.digest()
 
 
 def _stable(properties: dict[str, Any]) -> dict[str, Any]:
-    """The properties that stay: nearly always the very table."""
-    stable = _without(_EXPIRATION, properties)
+    """The properties that the broker leaves alone: nearly always the very table."""
+    stable = _omit(_EXPIRATION, properties)
     headers = properties.get("headers")
     if isinstance(headers, dict):
-        stable_headers = _without(BROKER_HEADERS, headers)
-        if not stable_headers:  # as none: the broker may have added the only key that there was
-            return _without(_HEADERS, stable)
+        stable_headers = _omit(BROKER_HEADERS, headers)
+        if not stable_headers:  # as none: the broker may have added the only key
+            return _omit(_HEADERS, stable)
         if stable_headers is not headers:
             return {**stable, "headers": stable_headers}
     return stable
 
 
-def _without(names: frozenset[str], table: dict[str, Any]) -> dict[str, Any]:
+def _omit(names: frozenset[str], table: dict[str, Any]) -> dict[str, Any]:
     if names.isdisjoint(table):
         return table
     return {name: table[name] for name in table if name not in names}

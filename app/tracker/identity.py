@@ -81,7 +81,7 @@ class Identity(msgspec.Struct, frozen=True):
         return f"{label} #{number}" if self.is_one_of_many else label
 
 
-def named(client: str, user: str, place: str | None) -> str:
+def name_key(client: str, user: str, place: str | None) -> str:
     """The key of a participant that its client's name tells from others at a shared place."""
     return f"{client!r} of {user!r} at {place}"
 
@@ -91,18 +91,18 @@ class SharedPlaces:
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         """Take networks such as ``10.1.0.0/16`` or single addresses; raises `ValueError`."""
-        self._shared: tuple[Network, ...] = tuple(map(ipaddress.ip_network, networks))
-        self.is_shared = lru_cache(maxsize=_REMEMBERED)(self._is_shared)
+        self._networks: tuple[Network, ...] = tuple(map(ipaddress.ip_network, networks))
+        self.is_shared = lru_cache(maxsize=_CACHED_PLACES)(self._is_shared)
 
     def _is_shared(self, place: str) -> bool:
         try:
             address = ipaddress.ip_address(place)
         except ValueError:  # a host's name
             return place == "localhost" or place.endswith(".localhost")
-        return address.is_loopback or any(address in network for network in self._shared)
+        return address.is_loopback or any(address in network for network in self._networks)
 
 
-_REMEMBERED = 10_000
+_CACHED_PLACES = 10_000
 
 
 def way_between(first: Identity, second: Identity, places: SharedPlaces, *, halves: bool) -> Way:
@@ -163,7 +163,7 @@ class Identities:
         """Tell whether somebody else may act on a channel once its connection has closed."""
         return self._policy.is_finer_than_clients or self.is_by_name(channel)
 
-    def of(self, channel: Channel, client: str | None = None) -> Identity:
+    def identify(self, channel: Channel, client: str | None = None) -> Identity:
         """The identity behind a channel; ``client`` is its name for itself."""
         user = channel.user
         if self._policy is Policy.user:
@@ -175,25 +175,27 @@ class Identities:
             shown_client = None if self._policy is Policy.host else client
             return Identity(f"{user!r} at {place}", user, place, shown_client)
         if self._policy is Policy.client and client is not None:
-            return Identity(named(client, user, place), user, place, client)
+            return Identity(name_key(client, user, place), user, place, client)
         key = f"{user} {channel.connection} {channel.node}"
         if self._policy is Policy.channel:
             key = f"{user} {channel.connection} ({channel.number}) {channel.node}"
         return Identity(
             key,
             user,
-            channel.node if is_direct(channel) else _shown(place, channel),
+            channel.node if is_direct(channel) else _display_place(place, channel),
             client,
             assumed=self._policy is Policy.client,
             is_one_of_many=True,
         )
 
-    def others(self, channel: Channel) -> Identity:
+    def shared_identity(self, channel: Channel) -> Identity:
         """The identity that connections share once they, or their names, are too many."""
         user, place = channel.user, place_of(channel)
-        key = f"others of {user!r} at {_shown(place, channel)}"
-        return Identity(key, user, _shown(place, channel), assumed=True, is_one_of_many=True)
+        key = f"others of {user!r} at {_display_place(place, channel)}"
+        return Identity(
+            key, user, _display_place(place, channel), assumed=True, is_one_of_many=True
+        )
 
 
-def _shown(place: str, channel: Channel) -> str | None:
+def _display_place(place: str, channel: Channel) -> str | None:
     return None if place == channel.connection else place

@@ -18,11 +18,11 @@ class LastEvents:
         # Plain ids as soon as the store has given them: a reference would keep its clock alive.
         self._ids: dict[int, int] = {}
         self._references: dict[int, Reference] = {}
-        self._changed: dict[int, None] = {}
+        self._keys: dict[int, None] = {}
 
     def note(self, channel_key: int, event: Reference) -> None:
         self._references[channel_key] = event
-        self._changed[channel_key] = None
+        self._keys[channel_key] = None
 
     def restore(self, channel_key: int, event_id: int) -> None:
         self._ids[channel_key] = event_id
@@ -30,7 +30,7 @@ class LastEvents:
     def changes(self) -> list[int]:
         """Return the keys of the channels that were noted since the last call."""
         self._settle()
-        keys, self._changed = list(self._changed), {}
+        keys, self._keys = list(self._keys), {}
         return keys
 
     def ended_before(self, event_id: int) -> set[int]:

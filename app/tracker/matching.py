@@ -5,25 +5,25 @@ Four memories, each bounded:
 - **copies**: what a publish put into queues and nobody was handed yet. A first delivery takes the
   oldest copy of its fingerprint in its queue.
 - **handovers**: the last matched deliveries. The firehose shows no acknowledgement, so any of them
-  may come back, as a redelivery or as a dead letter, which whoever held it has led to then. Among
-  them are copies that died and were handed to nobody: one death makes several dead letters.
-- **queues**: who published to a queue last, and what it has handed out.
-- **lost**: copies that are gone from their queue. Nobody is handed them there any more, but they
-  may have died, and wait elsewhere as dead letters.
+  may come back, as a redelivery or as a dead letter, which its holder has led to then. Among them
+  are copies that died and were handed to nobody: one death makes several dead letters.
+- **queues**: the last publishers to a queue, and the last copy that it handed out.
+- **lost**: copies that are gone from their queue. They may have died, and wait elsewhere as dead
+  letters.
 
 Messages with equal fingerprints in one queue cannot be told apart by anybody. Where one of several
-may be meant, there is no certain cause: all that may be are candidates, and one is the guess, that
-is taken from its memory. Of copies it is the oldest, as queues hand out first what came first; of
-redeliveries the one handed over least often, the newest first: a consumer that dies is followed by
-a redelivery of what it had not acknowledged, which are its newest.
+may be meant, there is no certain cause: all are candidates, and one is the guess, that is taken
+from its memory. Of copies it is the oldest, as queues are first in, first out; of redeliveries the
+one handed over least often, the newest first: a consumer that dies is followed by a redelivery of
+its unacknowledged deliveries, which are its newest.
 
-Copies vanish without a sign: purged, expired, pushed out. So equal ones are candidates until it is
-known that they are gone: their queue has handed out what came in clearly later, or was seen to be
-empty or deleted, or their own time was over.
+Copies vanish without a sign: purged, expired, pushed out. So equal ones are candidates until they
+are known to be gone: their queue has handed out a copy that came in clearly later, or was seen to
+be empty or deleted, or their own time was over.
 
-A **stream** keeps what it hands out, for as many readers as come. The first to be handed a message
-takes its copy, and the handover is remembered by the message's place in the stream: whoever reads
-that place is handed the same publish, equal messages or not, as a first delivery of their own.
+A **stream** keeps its messages, for any number of readers. The first delivery of a message takes
+its copy, and the handover is remembered by the message's offset in the stream: each reader of that
+offset is handed the same publish, equal messages or not, as a first delivery of their own.
 """
 
 from __future__ import annotations
@@ -74,40 +74,39 @@ _NOBODYS = Reference(b"", 0)
 # How far a redelivery looks back among equal messages: enough for any sensible prefetch.
 LOOK_BACK = 64
 
-# How many copies that are too old make room for one publish, beside those that are too many.
+# Overaged copies that one publish drops, beside those beyond the bound.
 AGED_AT_ONCE = 100
 
-# This many queues are remembered, and which copies were dropped in them.
+# Queues that are remembered, and as many with dropped copies.
 MOST_QUEUES = 10_000
-# This many participants that published to each.
+# Publishers that are remembered of each queue.
 MOST_PUSHERS = 64
 
-# The broker may keep as many messages, and hand them out when nobody has published them again.
+# Publishes that an exchange may keep, and hand out later without another publish.
 MOST_PUBLISHED = 20_000
 
-# So many copies that are gone are remembered, for dead letters that may be of them.
+# Lost copies that are remembered, for dead letters that may be of them.
 MOST_LOST = 20_000
 
-# This many participants may have published one of several equal messages, or held it; where there
-# are more, it is said that others may have.
+# Participants that may have published one of several equal messages, or held it; where there are
+# more, the delivery is doubtful.
 MOST_CANDIDATES = 16
 
-# Channels race: what is published this much later than something else (µs) comes in behind it.
+# Channels race: a message published this much later than another (µs) comes in behind it.
 CLEARLY_LATER = 1_000_000
-# And a message is not handed over so long after its own time is over, whatever delays its trace.
+# No message is handed over this long (µs) after its expiration, whatever delays its trace.
 LONG_EXPIRED = 60_000_000
 
 LONGEST = 12  # digits of a time in ms
-MAXLEN = "maxlen"  # why something died that was pushed out of a queue
+MAXLEN = "maxlen"  # the reason of deaths by being pushed out of a queue
 
 
-class _Holding(msgspec.Struct, gc=False):
-    """A delivery that may come back: of a copy of ``cause``, or of another of as many candidates.
+class _Hold(msgspec.Struct, gc=False):
+    """A delivery that may come back: of a copy of ``cause``, or of another of the candidates.
 
-    If there are none, no publish is known, and the delivery stands for it.
-    Without ``delivery`` it is a copy that died and was handed to nobody, with what led to that.
-    ``death`` is the time of that, or of the newest death of what was handed over, as the broker
-    wrote it; None where it is not known.
+    With 0 candidates no publish is known, and the delivery stands for it. Without ``delivery`` it
+    is a copy that died and was handed to nobody, with the ``influences`` that led to that.
+    ``death`` is the time of its newest death as the broker wrote it; None where it is not known.
     """
 
     cause: Reference
@@ -123,17 +122,16 @@ class _Holding(msgspec.Struct, gc=False):
 class _Queue(msgspec.Struct, gc=False):
     """A queue: the newest copy's number of each participant that published to it.
 
-    ``waiting`` is how many copies are there. All that were recorded clearly before ``handed`` are
-    gone. ``newest`` and ``before`` are the last two copies, ``at_delivery`` was the last when
-    something was handed over last. ``is_refilled``: not all that comes in are publishes;
-    ``is_crowded``: not all participants are known.
-    ``letters_of`` are queues of which dead letters come here.
+    ``length`` counts its copies. All that were recorded clearly before ``handed`` are gone.
+    ``newest`` and ``previous`` are the last two copies, ``at_delivery`` was the newest at the last
+    handover. ``is_refilled``: not only publishes come in; ``is_crowded``: not all publishers are
+    known. ``letters_of`` are queues whose dead letters come here.
     """
 
     pushers: dict[int, int] = {}
     newest: int = 0
-    before: int = 0
-    waiting: int = 0
+    previous: int = 0
+    length: int = 0
     handed: int = 0
     at_delivery: int = 0
     is_refilled: bool = False
@@ -142,12 +140,12 @@ class _Queue(msgspec.Struct, gc=False):
 
 
 class _Letter(msgspec.Struct, gc=False):
-    """Copies that a dead letter may be of: those that somebody held, that died, and that wait."""
+    """Copies that a dead letter may be of: held by somebody, dead, or waiting under a key."""
 
     origin: DeathOrigin
-    held: dict[int, list[_Holding]]
-    dead: list[_Holding]
-    waiting: Key | None
+    holds: dict[int, list[_Hold]]
+    dead: list[_Hold]
+    copy_key: Key | None
     is_more: bool
 
     @property
@@ -156,7 +154,7 @@ class _Letter(msgspec.Struct, gc=False):
 
 
 class _Equals(msgspec.Struct, gc=False):
-    """Of copies that are equal, each publisher's newest; ``is_more``: of some publishers none."""
+    """Of equal copies, each publisher's newest; ``is_more``: of some publishers none."""
 
     newest: dict[int, PendingCopy]
     is_more: bool = False
@@ -171,56 +169,52 @@ class _Equals(msgspec.Struct, gc=False):
 
 
 class Matcher:
-    """The memories, and the rules that find in them what led to a delivery."""
+    """The memories, and the rules that find a delivery's causes in them."""
 
     def __init__(
         self, *, copies: int, copy_age: int, handovers: int, takes: Takes | None = None
     ) -> None:
         """Bound the memories: copies by count and age (µs), handovers by count.
 
-        Of queues whose deliveries are not among what the trace ``takes`` no copies are kept: nobody
-        would ever be seen to take them.
+        No copies are kept of queues whose deliveries the trace does not take.
         """
         self._takes = takes or Takes()
         self._most_copies = copies
         self._copy_age = copy_age
         self._most_handovers = handovers
-        self._copies: KeyedFifo[Key, PendingCopy] = (
-            KeyedFifo()
-        )  # each under its fingerprint's halves
+        # Each under its fingerprint's halves.
+        self._copies: KeyedFifo[Key, PendingCopy] = KeyedFifo()
         self._equals: dict[Key, _Equals] = {}  # where there are several of a first half
-        self._handovers: KeyedFifo[Key, _Holding] = KeyedFifo()
+        self._handovers: KeyedFifo[Key, _Hold] = KeyedFifo()
         self._queues: dict[str, _Queue] = {}
-        self._lost: KeyedFifo[Key, _Holding] = KeyedFifo()
+        self._lost_copies: KeyedFifo[Key, _Hold] = KeyedFifo()
         self._next_lost = 1
         self._newly_lost: list[LostCopy] = []
         # The last publishes to no queue, or to an exchange that may keep them, by fingerprint.
         self._published: KeyedFifo[bytes, Reference] = KeyedFifo()
-        self.noted = 0  # how many in all
+        self.publish_count = 0  # of these, in all
         self._knows_published = True  # and has forgotten none
-        self._since = 1  # copies from this number on are known to their queues, and who pushed them
+        self._first_tracked = 1  # the first copy whose queue knows all that came since
         self._next_copy = 1
         self._next_handover = 1
         self._stored = 1  # copies from this number on are not
-        self._removed: list[int] = []
+        self._removals: list[int] = []
         self.copies_dropped = 0
         self._dropped_until = 0  # when the newest of them was recorded
         self._ages_at = 0  # until then no copy is too old
-        self._forgotten: set[str] = set()  # the queues of copies that were dropped
-        self._forgot_before = False  # nobody knows any more in which
-        # Of streams, where readers come to the same messages: those of which it was not clear
-        # which was read, with all that they may be.
+        self._drop_queues: set[str] = set()  # the queues of copies that were dropped
+        self._forgot_before = False  # or in any queue
+        # Of streams, which have many readers: messages whose publish is not clear, with all that
+        # it may be.
         self._unclear: OrderedDict[Key, dict[int, PendingCopy]] = OrderedDict()
-        self._holding = _Holding(_NOBODYS)  # what is handed over next
+        self._next_hold = _Hold(_NOBODYS)  # of the next handover
 
     @property
     def pending_copies(self) -> int:
-        """The number of copies that wait to be handed over."""
         return len(self._copies)
 
     @property
     def next_copy(self) -> int:
-        """The number that the next copy gets."""
         return self._next_copy
 
     def restore(
@@ -238,28 +232,28 @@ class Matcher:
         ``publish_count`` in all; ``lost_copies`` are copies by queue and mark.
         """
         for queue, mark, cause in lost_copies:
-            hold = _Holding(cause, has_brought=brings_deaths(mark))
+            hold = _Hold(cause, has_brought=brings_deaths(mark))
             self._remember_lost((queue, mark[:BYTES]), hold)
         self._next_copy = self._stored = next_copy
         self._forgot_before = self.copies_dropped > 0
         for copy in copies:
             self._wait(copy)
             state = self._queues.get(copy.queue) or self._queue(copy.queue, copy.number)
-            state.before, state.newest = state.newest, copy.number
-            state.waiting += 1
+            state.previous, state.newest = state.newest, copy.number
+            state.length += 1
             state.pushers[copy.participant] = copy.number
             self._dropped_until = self._dropped_until or copy.recorded_at
-        self._since = next_copy
-        self.noted = publish_count - len(publishes)
-        self._knows_published = self.noted == 0
+        self._first_tracked = next_copy
+        self.publish_count = publish_count - len(publishes)
+        self._knows_published = self.publish_count == 0
         for mark, cause in publishes:
             self._note_kept(mark, cause)
         for handover in handovers:
-            hold = _Holding(
+            hold = _Hold(
                 handover.cause, 0, handover.candidates, handover.delivery, handover.participant
             )
             hold.has_brought = handover.has_brought
-            self._hold((handover.queue, handover_of(handover.fingerprint)), hold)
+            self._remember((handover.queue, handover_of(handover.fingerprint)), hold)
         if not self._takes.is_all:
             self._leave_out()
 
@@ -267,7 +261,7 @@ class Matcher:
         self, publish: Publish, mark: bytes, cause: Reference, participant: int, moment: int
     ) -> None:
         """Remember one copy for each queue that a publish was routed to."""
-        # This is done for every publish, and the next two for every delivery: no call too many.
+        # Runs for every publish, the next ones for every delivery: each call counts.
         copies, number, states = self._copies, self._next_copy, self._queues
         queues = publish.routed_queues
         if not self._takes.is_all:
@@ -285,8 +279,8 @@ class Matcher:
             state = states.get(queue)
             if state is None:
                 state = self._queue(queue, number)
-            state.before, state.newest = state.newest, number
-            state.waiting += 1
+            state.previous, state.newest = state.newest, number
+            state.length += 1
             pushers = state.pushers
             pushers[participant] = number
             if len(pushers) > MOST_PUSHERS:
@@ -298,7 +292,7 @@ class Matcher:
             self._drop_excess(moment, len(queues) + AGED_AT_ONCE)
 
     def places(self, deliver: Deliver, mark: bytes) -> list[Place]:
-        """Return where something may come that makes an early delivery early no more."""
+        """The places where an arrival may end the wait of an early delivery."""
         places: list[Place] = []
         if is_from_stream(deliver):
             places.append((deliver.queue, handover_of(mark), True))
@@ -316,20 +310,24 @@ class Matcher:
         """Tell whether a delivery may have overtaken its causes: nothing seen so far explains it.
 
         A first delivery needs its copy; a redelivery, and a dead letter that was rejected, need
-        the delivery before, or they would take the copy that it will look for. What is left out
-        never comes, and is not waited for.
+        the delivery before, or they would take that one's copy. Publishes that are not taken never
+        come.
         """
         if not self._takes.is_all and not self.is_publish_taken(deliver):
             return False
         if is_from_stream(deliver):
-            if any((deliver.queue, each) in self._handovers for each in halves(mark)):
+            if any((deliver.queue, half) in self._handovers for half in halves(mark)):
                 return False
-            if any((deliver.queue, each) in self._copies for each in of_stream(deliver, mark)):
+            if any(
+                (deliver.queue, candidate) in self._copies for candidate in of_stream(deliver, mark)
+            ):
                 return False
         elif (deliver.queue, mark) in (self._handovers if deliver.redelivered else self._copies):
             return False
         for origin in origins(deliver):
-            if any(place in self._handovers or place in self._lost for place in origin.places):
+            if any(
+                place in self._handovers or place in self._lost_copies for place in origin.places
+            ):
                 return False
             if origin.delivered_before and self._takes.deliveries(origin.queue):
                 return True
@@ -338,31 +336,31 @@ class Matcher:
         return True
 
     def is_publish_taken(self, deliver: Deliver) -> bool:
-        """Tell whether the trace takes the publish that a delivery came from, if only in the end.
+        """Tell whether the trace takes a delivery's publish, and all queues on its way.
 
-        Copies that died in a queue that hands out nothing that is taken are not kept.
+        Copies that died in a queue whose deliveries are not taken are not kept.
         """
         queues, exchange = dead_in(deliver)
         return all(map(self._takes.deliveries, queues)) and self._takes.publishes(exchange)
 
     def cause_of(self, deliver: Deliver, mark: bytes, moment: int) -> DeliveryOrigin:
-        """Find what led to a delivery, which is then to be `handed_over`."""
+        """Find the origin of a delivery, which is then to be `handed_over`."""
         if len(mark) != BYTES:
             return self._reading(deliver, mark, moment)
         key = (deliver.queue, mark)
         if deliver.redelivered:
-            origin = self._again(key, deliver)
+            origin = self._match_redelivery(key, deliver)
             if origin is not None:
                 return origin
-        # A first delivery; or one flagged redelivered that the firehose never showed, as after
-        # a broker's restart, which flags everything that survived it.
+        # A first delivery; or one flagged redelivered that the firehose never showed: a broker that
+        # restarts flags all messages.
         if self._equals and key in self._equals:
             return self._one_of_equals(key, deliver, moment)
         copy = self._take(key, deliver)
         if copy is None:
             return (
                 self._dead_letter(deliver, key, moment)
-                or self._kept(deliver, mark)
+                or self._match_kept(deliver, mark)
                 or self._unmatched(deliver)
             )
         if deliver.redelivered or self.copies_dropped or len(copy.fingerprint) != BYTES:
@@ -370,27 +368,27 @@ class Matcher:
         return DeliveryOrigin(_ROUTED, copy.cause, copy.cause)
 
     def handed_over(self, queue: str, mark: bytes, delivery: Reference, participant: int) -> None:
-        """Remember the delivery that was asked about last; the oldest one makes room."""
-        hold = self._holding
+        """Remember the last delivery that `cause_of` was given; the oldest one makes room."""
+        hold = self._next_hold
         hold.delivery, hold.participant = delivery, participant
         if hold.cause is _NOBODYS:
             hold.cause = delivery
-        self._hold((queue, mark[-BYTES:]), hold)  # as `handover_of` has it
+        self._remember((queue, mark[-BYTES:]), hold)  # as `handover_of` has it
 
     def causes(self) -> Iterator[Reference]:
-        """Every publish that a later delivery may come from, some of them several times."""
+        """Every publish that a later delivery may come from, some repeatedly."""
         for copy in self._copies.values():
             yield copy.cause
         yield from self._published.values()
-        for hold in (*self._handovers.values(), *self._lost.values()):
+        for hold in (*self._handovers.values(), *self._lost_copies.values()):
             if hold.candidates != 0:
                 yield hold.cause
 
     def forget_before(self, event_id: int) -> None:
-        """Drop what refers to events with smaller ids, which retention has removed."""
+        """Drop references to events with smaller ids, which retention has removed."""
         while (copy := self._copies.oldest()) and _is_before(copy.cause, event_id):
             self._copies.take_oldest()
-            self._left(copy)
+            self._note_leaving(copy)
         if any(_is_before(hold.cause, event_id) for hold in self._handovers.values()):
             handovers, self._handovers = self._handovers, KeyedFifo()
             for key, hold in zip(handovers.keys(), handovers.values(), strict=True):
@@ -398,8 +396,8 @@ class Matcher:
                     if hold.delivery is None or _is_before(hold.delivery, event_id):
                         continue
                     hold.cause, hold.candidates = hold.delivery, 0
-                self._hold(key, hold)
-        lost_copies, self._lost = self._lost, KeyedFifo()
+                self._remember(key, hold)
+        lost_copies, self._lost_copies = self._lost_copies, KeyedFifo()
         for key, hold in zip(lost_copies.keys(), lost_copies.values(), strict=True):
             if not _is_before(hold.cause, event_id):
                 self._remember_lost(key, hold)
@@ -410,15 +408,15 @@ class Matcher:
                 if _is_before(copy.cause, event_id):
                     del candidates[number]
 
-    def waiting(self) -> list[PendingCopy]:
+    def pending(self) -> list[PendingCopy]:
         """The copies that wait to be handed over, oldest first."""
         return self._copies.values()
 
     def lose(self, copy: PendingCopy, moment: int, reason: LossWord) -> None:
-        """Note that a copy is gone, if it is the oldest of its kind that waits: see `LostCopy`.
+        """Note that a copy is gone (`LostCopy`), if it is the oldest of its kind that waits.
 
-        Where a delivery since its publish was of one of several equal copies, it may have been of
-        this one, and nothing final is known.
+        A delivery since its publish that was of one of several equal copies may have been of this
+        one: then nothing final is known.
         """
         key = (copy.queue, copy.fingerprint[:BYTES])
         oldest = self._copies.first(key)
@@ -434,56 +432,51 @@ class Matcher:
 
     def _lose_first(self, key: Key, copy: PendingCopy, loss: LostCopy) -> None:
         self._copies.take(key)
-        self._left(copy)
-        has_brought = brings_deaths(copy.fingerprint)
-        hold = _Holding(copy.cause, copy.number, has_brought=has_brought)
+        self._note_leaving(copy)
+        hold = _Hold(copy.cause, copy.number, has_brought=brings_deaths(copy.fingerprint))
         self._remember_lost((copy.queue, copy.fingerprint[:BYTES]), hold)
         self._newly_lost.append(loss)
 
-    def _remember_lost(self, key: Key, hold: _Holding) -> None:
-        keys = _both(key) if hold.has_brought else (key,)
-        self._lost.add_under(self._next_lost, keys, hold)
+    def _remember_lost(self, key: Key, hold: _Hold) -> None:
+        keys = _brought_keys(key) if hold.has_brought else (key,)
+        self._lost_copies.add_under(self._next_lost, keys, hold)
         self._next_lost += 1
-        if len(self._lost) > MOST_LOST:
-            self._lost.take_oldest()
+        if len(self._lost_copies) > MOST_LOST:
+            self._lost_copies.take_oldest()
 
     def has_forgotten(self, queue: str) -> bool:
-        """Tell whether copies in this queue were forgotten; after a restart, whether any were."""
-        return queue in self._forgotten or self._forgot_before
+        """Tell whether copies in this queue were dropped; after a restart, in any."""
+        return queue in self._drop_queues or self._forgot_before
 
     def changes(self) -> tuple[list[PendingCopy], list[int], list[LostCopy]]:
-        """Return copies (added, removed, lost) since the last call.
-
-        What came and went is in neither of the first two.
-        """
-        changes = self._copies.since(self._stored), self._removed, self._newly_lost
-        self._stored, self._removed, self._newly_lost = self._next_copy, [], []
+        """Copies (added, removed, lost) since the last call; short-lived ones only in the last."""
+        changes = self._copies.since(self._stored), self._removals, self._newly_lost
+        self._stored, self._removals, self._newly_lost = self._next_copy, [], []
         return changes
 
-    def _kept(self, deliver: Deliver, mark: bytes) -> DeliveryOrigin | None:
+    def _match_kept(self, deliver: Deliver, mark: bytes) -> DeliveryOrigin | None:
         """Match a delivery that no publish has put into its queue: an exchange has kept it.
 
         An exchange may hand out later what went nowhere, or elsewhere (`x-recent-history`, delays).
-        With an id it is that message; without one it may be another that is equal. Or it was
-        wrongly taken for lost.
+        Or its copy was wrongly taken for lost.
         """
         published = self._published.newest(mark, MOST_CANDIDATES) or [
-            hold.cause for hold in self._lost.newest((deliver.queue, mark), MOST_CANDIDATES)
+            hold.cause for hold in self._lost_copies.newest((deliver.queue, mark), MOST_CANDIDATES)
         ]
         if published:
-            return self.moved(deliver, mark, published)
+            return self.match_moved(deliver, mark, published)
         if self._knows_published or not deliver.exchange or newest_death(deliver) is not None:
             return None
         unmatched = self._unmatched(deliver)
         return DeliveryOrigin(unmatched.match, is_doubtful=True)
 
-    def moved(
+    def match_moved(
         self, deliver: Deliver, mark: bytes, published: Sequence[Reference]
     ) -> DeliveryOrigin:
-        """Match a delivery to publishes of the same message, the newest first.
+        """Match a delivery that the broker moved unseen to ``published``, the newest first.
 
-        The broker has put it into its queue unseen. With an id it is the only one that has it,
-        unless the queue has handed that out already: then a publish may have been missed.
+        Of a message with an id the only publish is certain, unless the queue has handed that out
+        already: then a publish may have been missed.
         """
         self._refilled(deliver.queue)
         is_one = len(published) == 1 and "message_id" in deliver.properties
@@ -491,7 +484,7 @@ class Matcher:
         cause, death = published[0], newest_death(deliver)
         candidates = None if is_one else len(published) + 1
         # Of several the delivery stands for itself, as it does after a restart.
-        self._holding = _Holding(cause if is_one else _NOBODYS, 0, candidates, death=death)
+        self._next_hold = _Hold(cause if is_one else _NOBODYS, 0, candidates, death=death)
         match = _ROUTED if death is None else _DEAD_LETTERED
         if is_one:  # though nobody knows who was handed it before
             is_doubtful = deliver.redelivered or death is not None
@@ -501,25 +494,24 @@ class Matcher:
         return DeliveryOrigin(match, None, cause, influences, candidates, is_doubtful=True)
 
     def _unmatched(self, deliver: Deliver) -> DeliveryOrigin:
-        """Note a delivery that nothing explains; yet it may be given back."""
+        """Note a delivery that nothing explains, as it may be given back."""
         self._refilled(deliver.queue)
-        self._holding = _Holding(_NOBODYS, candidates=0, death=newest_death(deliver))
+        self._next_hold = _Hold(_NOBODYS, candidates=0, death=newest_death(deliver))
         return _UNMATCHED
 
     def _looked_into(self, key: Key, deliver: Deliver, copy: PendingCopy) -> DeliveryOrigin:
-        """Match a first delivery to the only copy of its kind, and to what else it may be."""
+        """Match a first delivery to the only copy of its kind, and to a dead letter like it."""
         is_doubtful = deliver.redelivered  # it was held by somebody who is not known
         if self.copies_dropped and self._may_be_forgotten(deliver.queue):
             is_doubtful = True
         cause, has_brought = copy.cause, brings_deaths(copy.fingerprint)
-        self._holding.has_brought = has_brought
+        self._next_hold.has_brought = has_brought
         letter = self._letter(deliver, key) if has_brought and self._gets_letters(deliver) else None
         if letter is None:
             return DeliveryOrigin(_ROUTED, cause, cause, is_doubtful=is_doubtful)
-        # A dead letter of the message that was published again may be there as well.
         influences, count, is_more = self._may_be(letter)
-        self._holding.candidates = count + 1
-        influences = (*_each([copy]), *influences)
+        self._next_hold.candidates = count + 1
+        influences = (*_candidates_of([copy]), *influences)
         return DeliveryOrigin(_ROUTED, None, cause, influences, count + 1, is_doubtful or is_more)
 
     def _one_of_equals(self, key: Key, deliver: Deliver, moment: int) -> DeliveryOrigin:
@@ -531,28 +523,28 @@ class Matcher:
         if count == 1:
             return self._looked_into(key, deliver, copy)
         self._newly_lost.append(LostCopy(copy.cause, copy.queue, 0, "equal"))
-        self._holding.candidates = count
-        self._holding.has_brought = brings_deaths(copy.fingerprint)
+        self._next_hold.candidates = count
+        self._next_hold.has_brought = brings_deaths(copy.fingerprint)
         is_more |= deliver.redelivered
         if self.copies_dropped and self._may_be_forgotten(deliver.queue):
             is_more = True
-        return DeliveryOrigin(_ROUTED, None, copy.cause, _each(candidates), count, is_more)
+        return DeliveryOrigin(_ROUTED, None, copy.cause, _candidates_of(candidates), count, is_more)
 
     def _take(self, key: Key, deliver: Deliver | None = None) -> PendingCopy | None:
-        """Take the oldest copy, if there is one: it is handed over next, or has died."""
+        """Take the oldest copy, if there is one, which is handed over or has died."""
         copy = self._copies.take(key)
         if copy is None:
             return None
-        queue = self._left(copy)
+        queue = self._note_leaving(copy)
         if queue is not None and deliver is not None:
             queue.at_delivery = queue.newest
             if copy.recorded_at > queue.handed and "priority" not in deliver.properties:
                 queue.handed = copy.recorded_at
-        self._holding = _Holding(copy.cause, copy.number)
+        self._next_hold = _Hold(copy.cause, copy.number)
         return copy
 
     def _drop_gone(self, key: Key, deliver: Deliver, moment: int) -> None:
-        """Let go of the oldest equal copies, as far as it is known that they are gone."""
+        """Drop the oldest equal copies that are known to be gone."""
         copies, queue = self._copies, self._queues.get(key[0])
         is_in_order = "priority" not in deliver.properties
         for _ in range(LOOK_BACK):
@@ -567,7 +559,7 @@ class Matcher:
             self._lose_first(key, copy, LostCopy(copy.cause, copy.queue, 0, "left"))
 
     def _candidates(self, key: Key) -> tuple[list[PendingCopy], int, bool]:
-        """Equal copies that wait, each publisher's newest; how many; whether others publish."""
+        """Equal copies that wait: each publisher's newest; how many; whether others publish."""
         copies, count = self._copies, self._copies.count(key)
         equals = self._equals.get(key)
         if equals is None:
@@ -575,8 +567,8 @@ class Matcher:
         newest = [copy for copy in equals.newest.values() if copies.get(copy.number) is copy]
         return newest, count, equals.is_more
 
-    def _again(self, key: Key, deliver: Deliver) -> DeliveryOrigin | None:
-        """Match a delivery that is flagged as handed over before, if that was seen."""
+    def _match_redelivery(self, key: Key, deliver: Deliver) -> DeliveryOrigin | None:
+        """Match a delivery flagged as redelivered, if the handover was seen."""
         death = newest_death(deliver)
         holds = [
             hold
@@ -586,29 +578,29 @@ class Matcher:
         if not holds:
             return None
         self._refilled(deliver.queue)
-        # On some brokers the flag is from before the death, and this perhaps another letter.
+        # Some brokers keep the flag from before the death: this may be another letter.
         is_flag_older = death is not None and LAST_DEATH in deliver.properties["headers"]
         letter = self._letter(deliver, key) if is_flag_older else None
         origin = self._of_held(key, _by_copy(holds), _REDELIVERED, _RETURNED)
-        self._holding.death = death
+        self._next_hold.death = death
         if letter is None:
             return origin
         influences, candidates, is_more = self._may_be(letter)
-        self._holding.candidates = candidates = candidates + (origin.candidates or 1)
+        self._next_hold.candidates = candidates = candidates + (origin.candidates or 1)
         influences = (*_uncertain(origin.influences), *influences)
         is_more |= origin.is_doubtful
         return DeliveryOrigin(_REDELIVERED, None, origin.guess, influences, candidates, is_more)
 
     def _of_held(
-        self, key: Key, copies: dict[int, list[_Holding]], match: Match, kind: EdgeKind
+        self, key: Key, copies: dict[int, list[_Hold]], match: Match, kind: EdgeKind
     ) -> DeliveryOrigin:
         """Match a delivery to one of some copies that somebody held."""
         is_one = len(copies) == 1
         # The least often handed over; among equals the newest, which is the first here.
         guess = min(copies.values(), key=len)[0]
         candidates = guess.candidates if is_one else len(copies)
-        self._holding = _Holding(guess.cause, guess.number if is_one else 0, candidates)
-        self._holding.has_brought = guess.has_brought and match is _REDELIVERED
+        self._next_hold = _Hold(guess.cause, guess.number if is_one else 0, candidates)
+        self._next_hold.has_brought = guess.has_brought and match is _REDELIVERED
         influences, is_more = _holders(copies, kind)
         is_more |= self._handovers.count(key) > LOOK_BACK
         if candidates == 0:
@@ -617,7 +609,7 @@ class Matcher:
         return DeliveryOrigin(match, cause, guess.cause, influences, candidates, is_more)
 
     def _dead_letter(self, deliver: Deliver, key: Key, moment: int) -> DeliveryOrigin | None:
-        """Match a dead letter handed over for the first time, if what led to it was seen."""
+        """Match the first handover of a dead letter, if its origin was seen."""
         letter = self._letter(deliver, key, is_there=True)
         if letter is None:
             return None
@@ -626,42 +618,42 @@ class Matcher:
         queue = self._queues.get(deliver.queue)
         if queue is not None and len(queue.letters_of) < MOST_PUSHERS:
             queue.letters_of.update(dead_in(deliver)[0][:1])
-        if letter.waiting is not None:
-            self._drop_gone(letter.waiting, deliver, moment)
+        if letter.copy_key is not None:
+            self._drop_gone(letter.copy_key, deliver, moment)
         influences, candidates, is_doubtful = self._may_be(letter)
         copy = None
-        is_held = bool(letter.held) and (origin.delivered_before or candidates == 1)
-        if letter.waiting is not None and not letter.dead and not is_held:
-            copy = self._take(letter.waiting)
+        is_held = bool(letter.holds) and (origin.delivered_before or candidates == 1)
+        if letter.copy_key is not None and not letter.dead and not is_held:
+            copy = self._take(letter.copy_key)
         if copy is not None:
             result = DeliveryOrigin(_DEAD_LETTERED, copy.cause, copy.cause)
         elif letter.dead and not is_held:
             first = letter.dead[0]
             if candidates == 1:
-                first.death = origin.death.time  # which is not known of a lost one
-            self._holding = _Holding(first.cause, first.number, first.candidates)
+                first.death = origin.death.time  # unknown of a lost one
+            self._next_hold = _Hold(first.cause, first.number, first.candidates)
             cause = None if first.candidates else first.cause
             result = DeliveryOrigin(
                 _DEAD_LETTERED, cause, first.cause, first.influences, first.candidates
             )
         else:
             place = (origin.queue, origin.fingerprint)
-            result = self._of_held(place, letter.held, _DEAD_LETTERED, letter.kind)
+            result = self._of_held(place, letter.holds, _DEAD_LETTERED, letter.kind)
         if candidates > 1:
-            self._holding.candidates = candidates
+            self._next_hold.candidates = candidates
             result = DeliveryOrigin(_DEAD_LETTERED, None, result.guess, influences, candidates)
         influences, is_doubtful = result.influences, is_doubtful or result.is_doubtful
         all_known = letter.dead and all(hold.influences for hold in letter.dead)
         if origin.delivered_before:
-            is_doubtful |= not letter.held
+            is_doubtful |= not letter.holds
         elif origin.death.reason == MAXLEN and not all_known:
             pushed, is_more = self._pushed_out(origin.queue, copy, is_one=candidates == 1)
             influences, is_doubtful = (*influences, *pushed), is_doubtful or is_more
-        next_hold = self._holding
+        next_hold = self._next_hold
         if copy is not None:
-            self._hold(
+            self._remember(
                 (origin.queue, copy.fingerprint[:BYTES]),
-                _Holding(
+                _Hold(
                     copy.cause,
                     copy.number,
                     next_hold.candidates,
@@ -670,7 +662,7 @@ class Matcher:
                     influences=influences,
                 ),
             )
-        for death in origin.later:  # in queues where nobody was seen to be handed it
+        for death in origin.newer_deaths:  # in queues where no delivery was seen
             is_doubtful |= death.is_delivered_before
             if death.reason == MAXLEN and isinstance(death.queue, str):
                 pushed, is_more = self._pushed_out(death.queue, None, is_one=False)
@@ -683,19 +675,18 @@ class Matcher:
     def _letter(self, deliver: Deliver, key: Key, *, is_there: bool = False) -> _Letter | None:
         """Find the copies that a dead letter may be of.
 
-        None of which this letter was handed over before: within a queue one like it is of another
-        death. Unless there is nothing else and it ``is_there``, as a redelivery may have overtaken
-        it.
+        Not those whose letters this queue has handed out: one more is of another death. Unless
+        there is nothing else and it ``is_there``, as a redelivery may have overtaken it.
         """
         handed: set[int] | None = None
         overtaken: _Letter | None = None
         for origin in origins(deliver):
             places = [*origin.places]
             copy_key = next((place for place in places if place in self._copies), None)
-            holds: list[_Holding] = []
+            holds: list[_Hold] = []
             is_more = False
             for place in places:
-                for memory in (self._handovers, self._lost):
+                for memory in (self._handovers, self._lost_copies):
                     if place in memory:
                         holds += memory.newest(place, LOOK_BACK)
                         is_more |= memory.count(place) > LOOK_BACK
@@ -724,19 +715,19 @@ class Matcher:
         return overtaken
 
     def _may_be(self, letter: _Letter) -> tuple[tuple[Influence, ...], int, bool]:
-        """All that a dead letter may be of, how many copies that are, and whether of more."""
-        influences, is_more = _holders(letter.held, letter.kind, is_one=False)
+        """The influences of the copies that it may be of; how many; whether there are more."""
+        influences, is_more = _holders(letter.holds, letter.kind, is_one=False)
         is_more |= letter.is_more
-        count = len(letter.held) + len(letter.dead)
+        count = len(letter.holds) + len(letter.dead)
         for hold in letter.dead[:MOST_CANDIDATES]:
             influences += (
                 Influence(_CANDIDATE, hold.cause, 0, False),
                 *_uncertain(hold.influences),
             )
         is_more |= len(letter.dead) > MOST_CANDIDATES
-        if letter.waiting is not None:
-            copies, number, are_more = self._candidates(letter.waiting)
-            influences += _each(copies)
+        if letter.copy_key is not None:
+            copies, number, are_more = self._candidates(letter.copy_key)
+            influences += _candidates_of(copies)
             count, is_more = count + number, is_more or are_more
         return influences, count, is_more
 
@@ -745,19 +736,19 @@ class Matcher:
     ) -> tuple[tuple[Influence, ...], bool]:
         """Find the publishes that pushed a copy out of a full queue; and whether others may have.
 
-        It was the only one that came in behind, if the copy was the first in the queue. A queue may
-        also refuse what comes in when it is full: then it was filled by what came before.
+        A copy that was alone in its queue was pushed out by the next one. A full queue may also
+        refuse new copies: then earlier ones filled it.
         """
         queue = self._queues.get(name)
         if queue is None:
             return (), True
         own_number = 0 if copy is None else copy.number
-        is_known = own_number >= self._since
+        is_known = own_number >= self._first_tracked
         is_alone = (
             is_one
             and is_known
-            and queue.before == own_number
-            and queue.waiting == 1
+            and queue.previous == own_number
+            and queue.length == 1
             and queue.at_delivery < own_number
             and not queue.is_refilled
         )
@@ -774,9 +765,9 @@ class Matcher:
         return tuple(influences), is_more
 
     def _reading(self, deliver: Deliver, mark: bytes, moment: int) -> DeliveryOrigin:
-        """Match what was read from a stream: from a place read before, or what comes next there."""
+        """Match a reading of a stream, at an offset read before or at the next one."""
         place = (deliver.queue, handover_of(mark))
-        # A place that the publish had itself: the queue is another, which hands it out once.
+        # The publish had copied the offset: its queue is no stream, and hands it out once.
         if not deliver.redelivered and place in self._copies:
             return self._read([place], deliver)
         holds = self._handovers.newest(place, LOOK_BACK)
@@ -785,17 +776,17 @@ class Matcher:
         if holds:
             return self._read_again(holds, deliver, mark)
         keys = [(deliver.queue, candidate) for candidate in of_stream(deliver, mark)]
-        # What the stream made equal comes out in the order in which it went in.
+        # Messages that the stream made equal come out in order.
         if any(key in self._copies for key in keys):
             return self._read(keys, deliver)
         return (
             self._dead_letter(deliver, place, moment)
-            or self._kept(deliver, mark)
+            or self._match_kept(deliver, mark)
             or self._unmatched(deliver)
         )
 
     def _read(self, keys: list[Key], deliver: Deliver) -> DeliveryOrigin:
-        """Match what was read at a place for the first time: one of the copies with these keys."""
+        """Match the first reading of an offset to one of the copies with these keys."""
         copies = {
             copy.number: copy
             for key in keys
@@ -814,19 +805,18 @@ class Matcher:
             self._unclear.popitem(last=False)
         self._unclear[keys[0]] = candidates
         is_more = len(candidates) > MOST_CANDIDATES or len(copies) > MOST_CANDIDATES
-        count = self._holding.candidates = max(2, len(copies))
-        influences = _each([*candidates.values()][-MOST_CANDIDATES:])
+        count = self._next_hold.candidates = max(2, len(copies))
+        influences = _candidates_of([*candidates.values()][-MOST_CANDIDATES:])
         return DeliveryOrigin(_ROUTED, None, oldest.cause, influences, count, is_more)
 
-    def _read_again(self, holds: list[_Holding], deliver: Deliver, mark: bytes) -> DeliveryOrigin:
-        """Match what was read before at the same place, which nobody has to give back."""
+    def _read_again(self, holds: list[_Hold], deliver: Deliver, mark: bytes) -> DeliveryOrigin:
+        """Match a later reading of the same offset, which nobody has to give back."""
         copies = _by_copy(holds)
         guess = min(copies.values(), key=len)[0]
         candidates = guess.candidates if len(copies) == 1 else len(copies)
-        # A stream shows deaths only of what died on the way there: it loses those that a client
-        # copied (`app.tracker.streams`).
+        # Deaths that a stream shows happened on the way there: it loses those that a client copied.
         match = _DEAD_LETTERED if any(origins(deliver)) else _ROUTED
-        self._holding = _Holding(guess.cause, guess.number, candidates)
+        self._next_hold = _Hold(guess.cause, guess.number, candidates)
         if not candidates:
             return (
                 DeliveryOrigin(match, guess.cause, guess.cause)
@@ -835,18 +825,18 @@ class Matcher:
             )
         unclear = self._unclear.get((deliver.queue, mark[:BYTES]))
         if unclear:
-            influences = _each(unclear.values())
+            influences = _candidates_of(unclear.values())
         else:
             influences, _ = _holders(copies, _CANDIDATE, is_one=False)
         return DeliveryOrigin(match, None, guess.cause, influences, candidates)
 
     def _leave_out(self) -> None:
-        """Forget what waits in queues that were taken once, and are no more."""
+        """Forget copies in queues that are taken no more."""
         for copy in [*self._copies.values()]:
             if not self._takes.deliveries(copy.queue):
                 oldest = self._copies.take((copy.queue, copy.fingerprint[:BYTES]))
                 if oldest is not None:
-                    self._left(oldest)
+                    self._note_leaving(oldest)
 
     def _wait(self, copy: PendingCopy) -> None:
         keys = tuple((copy.queue, half) for half in halves(copy.fingerprint))
@@ -854,7 +844,7 @@ class Matcher:
             self._note_equal(copy)
 
     def _note_equal(self, copy: PendingCopy) -> None:
-        """Note whose copy it is that has come to others that are equal."""
+        """Note the publisher of a copy that has come to equal ones."""
         key = (copy.queue, copy.fingerprint[:BYTES])
         equals = self._equals.get(key)
         if equals is None:
@@ -866,58 +856,58 @@ class Matcher:
         equals.add(copy)
 
     def _note_kept(self, mark: bytes, cause: Reference) -> None:
-        """Note a publish that the broker may hand out at any time."""
-        self.noted += 1
-        self._published.add(self.noted, mark, cause)
+        """Note a publish that an exchange may hand out at any time."""
+        self.publish_count += 1
+        self._published.add(self.publish_count, mark, cause)
         if len(self._published) > MOST_PUBLISHED:
             self._published.take_oldest()
             self._knows_published = False
 
     def _queue(self, name: str, number: int) -> _Queue:
-        """A queue that is not known yet, or not any more, from a copy's number on."""
+        """A new queue, known from a copy's number on."""
         if len(self._queues) >= MOST_QUEUES:
             self._queues.clear()
-            self._since = number
+            self._first_tracked = number
         queue = self._queues[name] = _Queue()
         return queue
 
     def _refilled(self, name: str) -> None:
-        """Note that a queue holds more than what is published to it."""
+        """Note that a queue gets more than its publishes."""
         queue = self._queues.get(name)
         if queue is not None:
             queue.is_refilled = True
 
     def _gets_letters(self, deliver: Deliver) -> bool:
-        """Tell whether a queue has handed out a dead letter of the same queue before."""
+        """Tell whether a queue has handed out dead letters of the same queue."""
         queue = self._queues.get(deliver.queue)
         return queue is not None and not queue.letters_of.isdisjoint(dead_in(deliver)[0][:1])
 
     def _may_be_forgotten(self, name: str) -> bool:
-        """Tell whether a delivery may be of a copy that was dropped, equal to one that was not."""
+        """Tell whether a delivery may be of a dropped copy, equal to one that was not."""
         if not self.has_forgotten(name):
             return False
         queue = self._queues.get(name)
         return queue is None or queue.handed - CLEARLY_LATER <= self._dropped_until
 
-    def _hold(self, key: Key, hold: _Holding) -> None:
-        """Remember a delivery, or a copy that died; the oldest makes room."""
+    def _remember(self, key: Key, hold: _Hold) -> None:
+        """Remember a hold; the oldest makes room."""
         handovers, number = self._handovers, self._next_handover
         if hold.has_brought:
-            handovers.add_under(number, _both(key), hold)
+            handovers.add_under(number, _brought_keys(key), hold)
         else:
             handovers.add(number, key, hold)
         self._next_handover = number + 1
         if len(handovers) > self._most_handovers:
             handovers.take_oldest()
 
-    def _left(self, copy: PendingCopy) -> _Queue | None:
-        """Note that a copy was taken; returns its queue, if that is remembered."""
+    def _note_leaving(self, copy: PendingCopy) -> _Queue | None:
+        """Note that a copy has left its queue; returns that, if it is remembered."""
         number = copy.number
         if number < self._stored:
-            self._removed.append(number)
+            self._removals.append(number)
         queue = self._queues.get(copy.queue)
         if queue is not None:
-            queue.waiting -= 1
+            queue.length -= 1
         if self._equals:
             key = (copy.queue, copy.fingerprint[:BYTES])
             if key in self._equals and self._copies.count(key) < 2:
@@ -931,17 +921,17 @@ class Matcher:
             if copy is None or (len(self._copies) <= self._most_copies and moment <= self._ages_at):
                 return
             self._copies.take_oldest()
-            self._left(copy)
+            self._note_leaving(copy)
             self.copies_dropped += 1
             self._dropped_until = copy.recorded_at
-            if len(self._forgotten) < MOST_QUEUES:
-                self._forgotten.add(copy.queue)
+            if len(self._drop_queues) < MOST_QUEUES:
+                self._drop_queues.add(copy.queue)
             else:
                 self._forgot_before = True
 
 
-def _both(key: Key) -> tuple[Key, Key]:
-    """The keys of what has brought deaths, which is known whatever these are, too."""
+def _brought_keys(key: Key) -> tuple[Key, Key]:
+    """The keys of a message that brought deaths: as it is, and whatever these are."""
     return key, (key[0], key[1][:BROUGHT_BYTES])
 
 
@@ -951,7 +941,7 @@ def _is_before(reference: Reference, event_id: int) -> bool:
 
 
 def _expires(publish: Publish, moment: int) -> int:
-    """Return the time at which a publish's own time is over (µs); 0 if it says none."""
+    """The time at which a publish expires (µs); 0 if it says none."""
     expiration = publish.properties["expiration"]
     if (
         isinstance(expiration, str)
@@ -964,28 +954,27 @@ def _expires(publish: Publish, moment: int) -> int:
 
 
 def _is_same(time: Any, other_time: Any) -> bool:
-    """Tell whether two deaths in a queue may be one, by their times."""
+    """Tell whether the times of two deaths in a queue may be of one."""
     return time is None or other_time is None or bool(time == other_time)
 
 
-def _by_copy(holds: Iterable[_Holding]) -> dict[int, list[_Holding]]:
-    """Deliveries by the copy that they are of."""
-    copies: dict[int, list[_Holding]] = {}
+def _by_copy(holds: Iterable[_Hold]) -> dict[int, list[_Hold]]:
+    copies: dict[int, list[_Hold]] = {}
     for hold in holds:
         copies.setdefault(hold.cause.identity, []).append(hold)
     return copies
 
 
 def _holders(
-    copies: dict[int, list[_Holding]], kind: EdgeKind, *, is_one: bool | None = None
+    copies: dict[int, list[_Hold]], kind: EdgeKind, *, is_one: bool | None = None
 ) -> tuple[tuple[Influence, ...], bool]:
-    """Find who may have held one of some copies last; and whether others may have.
+    """Influences of the last holders of some copies; and whether others may have held one.
 
-    Of each copy it is the last delivery that is surely of it, or one that may be, since then.
+    Of each copy: its last certain delivery, and the uncertain ones since then.
     """
     if is_one is None:
         is_one = len(copies) == 1
-    last: list[_Holding] = []
+    last: list[_Hold] = []
     for deliveries in copies.values():
         for hold in deliveries:
             last.append(hold)
@@ -999,8 +988,7 @@ def _holders(
     return influences, len(last) > MOST_CANDIDATES
 
 
-def _each(copies: Iterable[PendingCopy]) -> tuple[Influence, ...]:
-    """Publishes of which each may be the one that is meant."""
+def _candidates_of(copies: Iterable[PendingCopy]) -> tuple[Influence, ...]:
     return tuple(Influence(_CANDIDATE, copy.cause, copy.participant, False) for copy in copies)
 
 

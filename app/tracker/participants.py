@@ -1,9 +1,9 @@
 """Participants, which act, the channels they act through, and the ids they own.
 
-A trace is started with a policy that says what counts as one participant; every channel belongs to
-exactly one. A participant owns one interval of the trace's ITC id space, dealt when it first acts,
-and starts with event component 0 (or, on a reused interval, its last owner's height there): being
-registered alone orders nothing.
+A trace's policy says what counts as one participant; every channel belongs to exactly one. A
+participant owns one interval of the trace's ITC id space, dealt when it first acts, and starts with
+event component 0 (or, on a reused interval, its last owner's height there): being registered alone
+orders nothing.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from itc import IdPool, Stamp, pack, receive
 from model.words import Way
 
 # An enum's member by its name takes three times as long as a global.
-_KNOWN, _HIDDEN = Way.known, Way.hidden
-# Most participants that one user's clients at a shared place may be by the names that they choose:
-# more than there are programs at one address. Each stands in the clock of all that it leads to.
+_WAY_KNOWN, _WAY_HIDDEN = Way.known, Way.hidden
+# Participants that one user's clients at a shared place may be by the names that they choose: more
+# than there are programs at one address. Each stands in the clocks of all its effects.
 MOST_NAMES = 256
 _Crowd: TypeAlias = tuple[str | None, str | None]
+_Entry: TypeAlias = "tuple[int, LiveParticipant]"  # a channel's key and owner
 
 
 class LiveParticipant:
-    """One participant's live state; `stamp` is that of its last event."""
+    """A participant's live state; `stamp` is its last event's."""
 
     __slots__ = (
         "base",
@@ -70,11 +71,11 @@ class LiveParticipant:
         self.neighbours = Neighbours()
 
     def stand_on(self, ground: Stamp) -> None:
-        """Level the clock wherever no owner is left whose events it could tell apart."""
+        """Level the clock where no owner is left whose events it could tell apart."""
         self.stamp, self.ground = self.stamp.join(ground), ground
 
     def advance(self, causes: Sequence[Reference] = ()) -> Reference:
-        """Stamp the participant's next event, after all that it joins; return its reference."""
+        """Stamp the participant's next event, after all its causes; return its reference."""
         lamport = self.lamport
         # One as a rule, which costs less alone. Packed here, while the tree is in the processor's
         # cache.
@@ -96,27 +97,32 @@ class LiveParticipant:
 
     @property
     def reacts(self) -> bool:
-        """Tell whether it has received anything, which may lead to whatever it publishes."""
+        """Tell whether it has received anything, which may lead to its publishes."""
         return self.seq > self.published
 
     def explain(self, ways: Iterable[Way]) -> None:
-        """Count a publish of which causes were found, each known to the publisher in such a way."""
+        """Count a publish with causes, by the ways in which the publisher knows of each."""
         self.reactions += 1
         self.explained += 1
         for way in ways:
-            if way is _KNOWN:
+            if way is _WAY_KNOWN:
                 self.known += 1
-            elif way is _HIDDEN:
+            elif way is _WAY_HIDDEN:
                 self.hidden += 1
             else:
                 self.missed += 1
 
     def state(self) -> ParticipantState:
-        """Return what the checkpoint keeps; the stamp is kept with its last event."""
+        """The checkpoint's part; the stamp is stored with the last event."""
         identity = self.identity
         names = self.number, identity.key, identity.label(self.number)
         return ParticipantState(
-            *names, identity.user, identity.place, identity.client, identity.assumed, *_kept(self)
+            *names,
+            identity.user,
+            identity.place,
+            identity.client,
+            identity.assumed,
+            *_state_values(self),
         )
 
     @classmethod
@@ -127,30 +133,32 @@ class LiveParticipant:
             state.key, state.user, state.place, state.client, state.assumed, policy
         )
         self = cls(state.number, identity, state.interval, state.base)
-        for name in _KEPT:
+        for name in _STATE_FIELDS:
             setattr(self, name, getattr(state, name))
         self.stamp = stamp
         self.last = Reference(pack(stamp), state.lamport, last_event_id)
         return self
 
 
-# The part of a participant that its checkpoint has under the same names, in their order.
-_KEPT = ParticipantState.__struct_fields__[ParticipantState.__struct_fields__.index("interval") :]
-_kept = attrgetter(*_KEPT)
+# Fields of a participant that its checkpoint has under the same names, in their order.
+_STATE_FIELDS = ParticipantState.__struct_fields__[
+    ParticipantState.__struct_fields__.index("interval") :
+]
+_state_values = attrgetter(*_STATE_FIELDS)
 
 
 class Neighbours:
-    """The participants of a user at a place: which of them received, as one program may be several.
+    """The participants of a user at a place that have received, as one program may be several.
 
-    Only at a place that several programs share do names tell programs apart, as `way_between` does.
+    Only at a place that several programs share do names tell programs apart, as in `way_between`.
     """
 
     __slots__ = ("_hearers", "_is_shared", "_only_hearers")
 
     def __init__(self, *, is_shared: bool = False) -> None:
         self._is_shared = is_shared
-        self._hearers: Counter[str | None] = Counter()  # those that received, by clients' names
-        self._only_hearers = 0  # of them, those that published nothing
+        self._hearers: Counter[str | None] = Counter()  # by clients' names
+        self._only_hearers = 0  # that published nothing
 
     def note_heard(self, participant: LiveParticipant) -> None:
         self._hearers[participant.identity.client] += 1
@@ -162,11 +170,11 @@ class Neighbours:
     def leave(self, participant: LiveParticipant) -> None:
         if participant.reacts:
             self._hearers[participant.identity.client] -= 1
-            self._hearers += Counter()  # without those of which none is left
+            self._hearers += Counter()  # drops zeros
             self._only_hearers -= not participant.published
 
     def may_have_told(self, identity: Identity) -> bool:
-        """Tell whether one that received may be of the program of one that did not."""
+        """Tell whether one that received may be of the same program as one that did not."""
         hearers = self._hearers
         if not hearers or identity.place is None:
             return False
@@ -176,13 +184,13 @@ class Neighbours:
 
 
 def way_from(owner: LiveParticipant, publisher: LiveParticipant, places: SharedPlaces) -> Way:
-    """The way to what a participant names next from another's event that it has not in its past."""
+    """The way in which a publisher names another's event that is not in its past."""
     halves = not owner.published and not publisher.reacts
     return way_between(owner.identity, publisher.identity, places, halves=halves)
 
 
 class ParticipantRegistry:
-    """All participants of one trace, by channel; deals numbers and intervals."""
+    """All participants of one trace, by channel. Deals numbers and intervals."""
 
     def __init__(
         self, policy: Policy, places: SharedPlaces, *, assumed: int, pool: IdPool | None = None
@@ -191,40 +199,36 @@ class ParticipantRegistry:
         self._policy = policy
         self._places = places
         self._identities = Identities(policy, places)
-        # Whether a client's name decides who acts on a channel, and whether somebody else may act
-        # there once its connection has closed.
         self.is_by_name = self._identities.is_by_name
         self.is_by_connection = self._identities.is_by_connection
         self._most_assumed = assumed
         self.pool = pool or IdPool()
-        # Clocks remember every owner that an interval had. The owners of a free one have no events
-        # left to compare, so each participant levels it before it acts again; otherwise clocks
-        # would grow with every participant there ever was.
+        # Clocks remember every owner that an interval had. Owners of a free one have no events left
+        # to compare, so each participant levels it before it acts again; otherwise clocks would
+        # grow with every participant there ever was.
         self._ground = self.pool.ground()
-        self._by_channel: dict[
-            Channel, tuple[int, LiveParticipant]
-        ] = {}  # a channel's key and owner
+        self._by_channel: dict[Channel, _Entry] = {}
         self._by_connection: defaultdict[str, list[Channel]] = defaultdict(list)
         self._by_key: dict[str, LiveParticipant] = {}
         self._neighbours: dict[tuple[str, str | None], Neighbours] = {}
         self._by_number: dict[int, LiveParticipant] = {}
-        # What users' clients on a connection are called, as they were introduced.
+        # Clients' names by connection and user, as they were introduced.
         self._clients: dict[str, dict[str, str | None]] = {}
-        # Who acts on connections of which the client's name decides that.
-        self._decided: dict[str, dict[str, Identity]] = {}
-        # Assumed ones whose connection has closed, by user and place: the next nameless connection
-        # from there takes one up. That orders more than there may be, and never less.
+        # Identities by connection and user, where the client's name decides.
+        self._decisions: dict[str, dict[str, Identity]] = {}
+        # Assumed ones whose connection has closed, by user and place, for the next nameless
+        # connection from there. That may order too much, and never too little.
         self._vacant: defaultdict[tuple[str, str | None], list[Identity]] = defaultdict(list)
-        # The assumed ones' keys, and of those that names tell apart each user's at each place.
+        # Keys by crowd: of assumed ones, and of each user's named clients at each place.
         self._keys_of: defaultdict[_Crowd, set[str]] = defaultdict(set)
-        self._ended: set[str] = set()  # keys that belong to connections that have closed
-        self._others: dict[str, int] = {}  # of how many connections that had a key before
+        self._ended_keys: set[str] = set()  # keys that belong to connections that have closed
+        self._name_counts: dict[str, int] = {}  # connections that had a key
         self.next_participant = 1
         self.next_channel_key = 1
         self._new_channels: list[ChannelState] = []
-        self._touched: dict[int, LiveParticipant] = {}
+        self._actors: dict[int, LiveParticipant] = {}
         self._lasts = LastEvents()
-        # Of a channel's last event, where that need not be its participant's.
+        # Notes a channel's last event, where that need not be its participant's.
         self.note_last = None if policy is Policy.channel else self._lasts.note
 
     def __len__(self) -> int:
@@ -236,7 +240,7 @@ class ParticipantRegistry:
         channels: list[ChannelState],
         identities: Mapping[str, Mapping[str, Identity]],
     ) -> None:
-        """Fill in from a checkpoint: (state, stamp and id of the last event) and channels."""
+        """Fill in from a checkpoint; participants come with their last event's stamp and id."""
         by_number = self._by_number
         for state, stamp, last_event_id in participants:
             participant = LiveParticipant.restored(state, stamp, last_event_id, self._policy)
@@ -248,20 +252,20 @@ class ParticipantRegistry:
             self._know(channel.channel, channel.key, by_number[channel.participant])
             if channel.last_event_id is not None:
                 self._lasts.restore(channel.key, channel.last_event_id)
-        self._decided.update((name, dict(users)) for name, users in identities.items())
+        self._decisions.update((name, dict(users)) for name, users in identities.items())
         decisions = [identity for users in identities.values() for identity in users.values()]
         for identity in (*(identity.identity for identity in self._by_key.values()), *decisions):
             self._keys_of[_crowd_of(identity)].add(identity.key)
 
     def numbered(self, number: int) -> LiveParticipant | None:
-        """A participant by its number; None where it has gone."""
+        """A participant by its number; None after it has gone."""
         return self._by_number.get(number)
 
     def knows(self, channel: Channel) -> bool:
         """Tell whether a channel has acted, as far as events of it are stored."""
         return channel in self._by_channel
 
-    def where(self, channel: Channel) -> tuple[int, str | None]:
+    def locate(self, channel: Channel) -> tuple[int, str | None]:
         """The number of the participant behind a channel (0: it did not act yet), and its place."""
         entry = self._by_channel.get(channel)
         if entry is not None:
@@ -271,14 +275,14 @@ class ParticipantRegistry:
         return participant.number if participant else 0, identity.place
 
     def key_of(self, channel: Channel) -> str:
-        """Return the key of the participant behind a channel, whether or not it acted yet."""
+        """The key of the participant behind a channel, even before it acts."""
         entry = self._by_channel.get(channel)
         return entry[1].identity.key if entry else self._identity_of(channel).key
 
     def strangers(self, channels: Iterable[Channel]) -> list[Channel]:
-        """A channel for each connection and user whose client is shown and was not asked for yet.
+        """A channel for each connection and user whose client is shown and not known yet.
 
-        Each of which `is_by_name` is true is to be introduced before its first record is applied.
+        Those that are `is_by_name` are to be introduced before their first record is applied.
         """
         if not self._policy.shows_names:
             return []
@@ -288,33 +292,33 @@ class ParticipantRegistry:
             for channel in channels
             if channel not in entries
             and channel.user not in self._clients.get(channel.connection, ())
-            and channel.user not in self._decided.get(channel.connection, ())
+            and channel.user not in self._decisions.get(channel.connection, ())
         }
         return list(strangers.values())
 
     def introduce(self, channel: Channel, client: str | None) -> None:
-        """Say how a connection's client names itself, if at all, before its first channel acts."""
+        """Tell a connection's client name, if it has one, before its first channel acts."""
         self._clients.setdefault(channel.connection, {})[channel.user] = client
         if self.is_by_name(channel):
-            identity = self._identities.of(channel, client)
+            identity = self._identities.identify(channel, client)
             if identity.assumed:
                 identity = self._vacated(identity)
             identity = self._one_of_few(channel, identity)
-            self._decided.setdefault(channel.connection, {})[channel.user] = identity
+            self._decisions.setdefault(channel.connection, {})[channel.user] = identity
 
     def clients_on(self, connection: str) -> dict[str, str | None]:
-        """The clients that act on a connection as their names decide, by user; None: assumed."""
+        """The clients by user on a connection where names decide; None for an assumed one."""
         clients = {
             channel.user: self._by_channel[channel][1].identity.client
             for channel in self._by_connection.get(connection, ())
             if channel in self._by_channel and self.is_by_name(channel)
         }
-        decisions = self._decided.get(connection, {})
+        decisions = self._decisions.get(connection, {})
         return clients | {user: identity.client for user, identity in decisions.items()}
 
-    def decided(self, connections: Iterable[str]) -> dict[str, dict[str, Identity]]:
-        """Return who acts on those connections of which a client's name has decided it, by user."""
-        return {name: self._decided[name] for name in connections if name in self._decided}
+    def decisions(self, connections: Iterable[str]) -> dict[str, dict[str, Identity]]:
+        """Identities by connection and user, where a client's name has decided."""
+        return {name: self._decisions[name] for name in connections if name in self._decisions}
 
     def ends_with(self, connection: str) -> bool:
         """Tell whether somebody else may act once a known connection has closed."""
@@ -323,7 +327,7 @@ class ParticipantRegistry:
 
     @property
     def connections(self) -> list[str]:
-        """The known connections on which clients' names decide who acts."""
+        """The connections on which clients' names decide who acts."""
         return [
             name for name, channels in self._by_connection.items() if self.is_by_name(channels[0])
         ]
@@ -341,39 +345,38 @@ class ParticipantRegistry:
                 if identity not in vacant:
                     vacant.append(identity)
             elif identity.is_one_of_many:
-                self._ended.add(identity.key)
+                self._ended_keys.add(identity.key)
 
-    def acting(self, channel: Channel) -> tuple[int, LiveParticipant]:
-        """Return the channel's key and its participant, both made when it is first seen."""
+    def acting(self, channel: Channel) -> _Entry:
+        """The channel's key and participant, both made when it is first seen."""
         entry = self._by_channel.get(channel)
         if entry is None:
             entry = self._introduce(channel)
         participant = entry[1]
         if participant.ground is not self._ground:
             participant.stand_on(self._ground)
-        self._touched[participant.number] = participant
+        self._actors[participant.number] = participant
         return entry
 
     def retire_before(self, event_id: int) -> list[int]:
-        """Give back the ids of participants whose every event has a smaller id.
+        """Give back the ids of participants, and forget channels, with no event from this id on.
 
-        Those that go on lose the channels of which that is true.
-        Nothing that is still stored can have been influenced through them: what they knew has
-        smaller ids than their own events. One that acts again comes back as a new participant.
+        Nothing that is still stored can have been influenced through them: the events in their past
+        have smaller ids than their own. One that acts again comes back as a new participant.
 
-        :returns: the numbers of those that went.
+        :returns: the numbers of the participants that went.
         """
         retirees = [p for p in self._by_key.values() if _ended_before(p, event_id)]
         for participant in retirees:
             del self._by_key[participant.identity.key]
             del self._by_number[participant.number]
             participant.neighbours.leave(participant)
-            self._ended.discard(participant.identity.key)
+            self._ended_keys.discard(participant.identity.key)
             crowd = _crowd_of(participant.identity)
             self._keys_of[crowd].discard(participant.identity.key)
             if not self._keys_of[crowd]:
                 del self._keys_of[crowd]
-            self._others.pop(participant.identity.key, None)
+            self._name_counts.pop(participant.identity.key, None)
             self.pool.give_back(participant.interval, participant.height)
         if retirees:
             self._ground = self.pool.ground()
@@ -398,13 +401,13 @@ class ParticipantRegistry:
         return sorted(numbers)
 
     def changes(self) -> tuple[list[ChannelState], list[int], list[ParticipantState]]:
-        """Return, since the last call: new channels, shared ones that acted, who acted."""
-        states = [p.state() for p in self._touched.values()]
+        """New channels, keys of shared ones that acted, and actors since the last call."""
+        states = [p.state() for p in self._actors.values()]
         changes = self._new_channels, self._lasts.changes(), states
-        self._new_channels, self._touched = [], {}
+        self._new_channels, self._actors = [], {}
         return changes
 
-    def _introduce(self, channel: Channel) -> tuple[int, LiveParticipant]:
+    def _introduce(self, channel: Channel) -> _Entry:
         identity = self._identity_of(channel)
         participant = self._by_key.get(identity.key)
         if participant is None:
@@ -418,7 +421,7 @@ class ParticipantRegistry:
         return self._know(channel, key, participant)
 
     def _settle(self, participant: LiveParticipant) -> None:
-        """Put a participant among those of its user and place."""
+        """Put a participant among its neighbours."""
         user, place = participant.identity.user, participant.identity.place
         neighbours = self._neighbours.get((user, place))
         if neighbours is None:
@@ -426,27 +429,25 @@ class ParticipantRegistry:
             neighbours = self._neighbours[user, place] = Neighbours(is_shared=is_shared)
         participant.neighbours = neighbours
 
-    def _know(
-        self, channel: Channel, key: int, participant: LiveParticipant
-    ) -> tuple[int, LiveParticipant]:
+    def _know(self, channel: Channel, key: int, participant: LiveParticipant) -> _Entry:
         entry = self._by_channel[channel] = (key, participant)
         self._by_connection[channel.connection].append(channel)
         return entry
 
     def _forget(self, connection: str) -> None:
         self._clients.pop(connection, None)
-        self._decided.pop(connection, None)
+        self._decisions.pop(connection, None)
 
     def _identity_of(self, channel: Channel) -> Identity:
-        decision = self._decided.get(channel.connection, {}).get(channel.user)
+        decision = self._decisions.get(channel.connection, {}).get(channel.user)
         if decision is not None:
             return decision
         client = self._clients.get(channel.connection, {}).get(channel.user)
-        identity = self._identities.of(channel, client)
-        return self._another(identity) if identity.key in self._ended else identity
+        identity = self._identities.identify(channel, client)
+        return self._successor(identity) if identity.key in self._ended_keys else identity
 
     def _vacated(self, identity: Identity) -> Identity:
-        """One that a connection of which nothing is known may take up, or the one given."""
+        """A vacant identity for a connection of which nothing is known, else the one given."""
         vacant = self._vacant[identity.user, identity.place]
         if identity in vacant:
             vacant.remove(identity)
@@ -454,26 +455,26 @@ class ParticipantRegistry:
         return vacant.pop() if vacant else identity
 
     def _one_of_few(self, channel: Channel, identity: Identity) -> Identity:
-        """The identity, or the one that connections share once there are too many of its crowd."""
+        """The identity, or the shared one once its crowd is too large."""
         keys = self._keys_of[_crowd_of(identity)]
         limit = self._most_assumed if identity.assumed else MOST_NAMES
         if identity.key not in keys and len(keys) >= limit:
-            identity = self._identities.others(channel)
+            identity = self._identities.shared_identity(channel)
             keys = self._keys_of[_crowd_of(identity)]
         keys.add(identity.key)
         return identity
 
-    def _another(self, identity: Identity) -> Identity:
+    def _successor(self, identity: Identity) -> Identity:
         """The identity of the next connection of that name."""
-        number = self._others.get(identity.key, 2)
-        while (key := f"{identity.key} ({number})") in self._ended:
+        number = self._name_counts.get(identity.key, 2)
+        while (key := f"{identity.key} ({number})") in self._ended_keys:
             number += 1
-        self._others[identity.key] = number
+        self._name_counts[identity.key] = number
         return msgspec.structs.replace(identity, key=key)
 
 
 def _crowd_of(identity: Identity) -> _Crowd:
-    """Those of which there may be so many: all assumed ones, or a user's at a place."""
+    """The crowd whose number is bounded: all assumed ones, or a user's at a place."""
     return (None, None) if identity.assumed else (identity.user, identity.place)
 
 

@@ -19,16 +19,16 @@ class SteadyTime:
 
     def __init__(self, time: int = 0, clock: int = 0) -> None:
         """Go on from ``time``, when the clock was last heard of; 0 if there is no such time yet."""
-        self.now = time
-        self.heard = clock
+        self.time = time
+        self.clock = clock
 
     def hear(self, clock: int) -> None:
         """Take note of the system's clock."""
-        if not self.heard:
-            self.heard, self.now = clock, self.now or clock
-        elif clock > self.heard:
-            step = clock - self.heard
-            self.now += step if step < MOST_STEP else MOST_STEP
-            self.heard = clock
-        elif clock < self.heard - MOST_BACK:
-            self.heard = clock
+        if not self.clock:
+            self.clock, self.time = clock, self.time or clock
+        elif clock > self.clock:
+            step = clock - self.clock
+            self.time += step if step < MOST_STEP else MOST_STEP
+            self.clock = clock
+        elif clock < self.clock - MOST_BACK:
+            self.clock = clock

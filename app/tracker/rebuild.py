@@ -51,7 +51,7 @@ def rebuilt(restored: RestorePoint, *, without_copies: bool = False) -> tuple[by
         held=[],
         time=time,
         heard=0,
-        kept=len(restored.kept) + 1,  # others may have been kept, and are not known
+        kept=len(restored.publishes) + 1,  # others may have been kept, and are not known
     )
     return encode_state(state), f"deliveries that waited for their publish{losses}"
 
@@ -60,7 +60,7 @@ def _from_rows(restored: RestorePoint) -> _Readable:
     participants = [state for state, _, _ in restored.participants]
     # No stored clock is above the join of all last ones, so nothing is higher than this anywhere.
     height = max((stamp.greatest_height for _, stamp, _ in restored.participants), default=0)
-    pool = IdPool.around([state.interval for state in participants], height)
+    pool = IdPool.from_dealt([state.interval for state in participants], height)
     return _Readable(
         pool=pool.dump(),
         next_participant=_beyond(state.number for state in participants),

@@ -82,7 +82,7 @@ Record: TypeAlias = Publish | Deliver
 
 # A delivery tag, and a time in µs.
 Tag: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**60)]
-At: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LATEST)]
+Micros: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LATEST)]
 
 
 @final
@@ -96,7 +96,7 @@ class Settlement(msgspec.Struct, frozen=True, tag=True, gc=False):
 
     event: str
     channel: Channel
-    at: At
+    at: Micros
     pid: str = ""
     next_tag: Tag = 0
     transactional: bool = False

@@ -91,7 +91,7 @@ class ReorderWindow:
     def __init__(self, *, span: int, limit: int) -> None:
         """Hold a record for ``span`` µs at most (0: never), and ``limit`` records in all."""
         self.span = span
-        self._most = limit
+        self._limit = limit
         self._queues: dict[str, deque[WaitingRecord]] = {}
         self.count = 0  # of all that wait: asked for each record, it is no call
         self.connections: Counter[str] = Counter()  # of how many records that wait
@@ -104,7 +104,7 @@ class ReorderWindow:
         self._awaiting: dict[Place, dict[str, None]] = {}
         self._awaited: dict[str, Sequence[Place]] = {}
         # Which participants have records waiting that bring something to a place, and how many.
-        self._bringing: dict[Place, dict[str, int]] = {}
+        self._suppliers: dict[Place, dict[str, int]] = {}
 
     def __len__(self) -> int:
         return self.count
@@ -113,7 +113,7 @@ class ReorderWindow:
         """Tell whether this participant waits, so that its next record must wait behind."""
         return name in self._queues
 
-    def waiting(self) -> list[str]:
+    def names(self) -> list[str]:
         return list(self._queues)
 
     def awaiting(self, places: Iterable[Place]) -> list[str]:
@@ -129,7 +129,7 @@ class ReorderWindow:
         self.count += 1
         self.connections[record.record.channel.connection] += 1
         for place in record.brings():
-            names = self._bringing.setdefault(place, {})
+            names = self._suppliers.setdefault(place, {})
             names[name] = names.get(name, 0) + 1
         if len(queue) == 1:
             self._enter(name, record)
@@ -174,7 +174,7 @@ class ReorderWindow:
             is_due = moment - start >= self.span
             if self._heads.get(name) != entry:
                 heappop(self._ages)
-            elif not is_due and self.count <= self._most:
+            elif not is_due and self.count <= self._limit:
                 return None
             else:
                 first = self._first_of_those_that_hold(name)
@@ -209,19 +209,19 @@ class ReorderWindow:
         for place in self._awaited.get(name, ()):
             if place[0] == _BY_NAME:  # what others bring under a name is perhaps not what is meant
                 continue
-            for holder in self._bringing.get(place, ()):
+            for holder in self._suppliers.get(place, ()):
                 if holder != name:
                     return holder
         return None
 
     def _no_longer_brings(self, name: str, record: WaitingRecord) -> None:
         for place in record.brings():
-            names = self._bringing[place]
+            names = self._suppliers[place]
             names[name] -= 1
             if not names[name]:
                 del names[name]
             if not names:
-                del self._bringing[place]
+                del self._suppliers[place]
 
     def _enter(self, name: str, head: WaitingRecord) -> None:
         self._entries += 1

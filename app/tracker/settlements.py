@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 import msgspec
 from msgspec.structs import replace
 
-from app.tracker.events import NEVER, Disposed, Reference, SettledChanges
+from app.tracker.events import NO_EVENT_ID, Disposed, Reference, SettledChanges
 from app.tracker.records import NOWHERE, Channel, Deliver, Settlement
 from model.words import Disposition
 
@@ -45,15 +45,15 @@ class OpenChannel(msgspec.Struct, array_like=True):
     channel: Channel
     pid: str
     next_tag: int
-    since: int
+    first_known: int
     transactional: bool
     is_refused: bool = False
     modes: dict[str, bool] = {}
-    got: dict[str, bool] = {}
+    get_modes: dict[str, bool] = {}
     former: dict[str, bool] = {}
     spans: list[tuple[int, Disposition]] = []
     hand: dict[int, Reference] = {}
-    taken: dict[int, tuple[Reference, Disposition]] = {}
+    tentative: dict[int, tuple[Reference, Disposition]] = {}
     tags: list[int] = []
 
     @property
@@ -64,7 +64,7 @@ class OpenChannel(msgspec.Struct, array_like=True):
     @property
     def manners(self) -> int:
         """The number of queues kept in `modes`, `got` and `former`."""
-        return len(self.modes) + len(self.got) + len(self.former)
+        return len(self.modes) + len(self.get_modes) + len(self.former)
 
     def hold(self, tag: int, reference: Reference) -> None:
         self.hand[tag] = reference
@@ -138,7 +138,7 @@ class Settlements:
             if disposition == Disposition.in_hand:
                 open_channel.hold(tag, reference)
             else:
-                open_channel.taken[tag] = reference, Disposition(disposition)
+                open_channel.tentative[tag] = reference, Disposition(disposition)
             self._hands.take(channel.user)
 
     def _begin(self) -> None:
@@ -173,7 +173,7 @@ class Settlements:
         channel.next_tag = tag + 1
         modes = [
             modes_by_queue[queue]
-            for modes_by_queue in (channel.modes, channel.got)
+            for modes_by_queue in (channel.modes, channel.get_modes)
             if queue in modes_by_queue
         ]
         is_auto = modes[0] if modes else channel.former.get(queue, False)
@@ -181,17 +181,19 @@ class Settlements:
             self._drop(channel)
         elif is_auto:
             self._changes.settled[reference] = (Disposition.auto, moment, None)
-        elif len(channel.hand) + len(channel.taken) >= MOST_IN_HAND or self._hands.are_taken(user):
+        elif len(channel.hand) + len(channel.tentative) >= MOST_IN_HAND or self._hands.are_taken(
+            user
+        ):
             self._empty(channel)
         else:
             self._hands.take(user)
             self._hold(channel, tag, reference)
 
-    def forget(self, event_id: int = NEVER) -> None:
+    def forget(self, event_id: int = NO_EVENT_ID) -> None:
         """Forget all channels: deliveries may be missing since an event, so no count is right."""
         self._begin()
         self.is_anew = True
-        self._changes = self._changes.forgotten(event_id)
+        self._changes = self._changes.forget(event_id)
 
     def lose(self, channel: Channel) -> None:
         """Forget a channel, or all (`NOWHERE`), as one of its records cannot be read."""
@@ -206,7 +208,9 @@ class Settlements:
         changes, self._changes = self._changes, SettledChanges()
         acted, self._acted = self._acted, {}
         changes.channels = {
-            pid: None if channel is None else _encode(replace(channel, hand={}, taken={}, tags=[]))
+            pid: None
+            if channel is None
+            else _encode(replace(channel, hand={}, tentative={}, tags=[]))
             for pid, channel in acted.items()
         }
         return changes
@@ -231,8 +235,8 @@ class Settlements:
         channel.transactional = settlement.transactional
         # Its consumers are told next, all that there are. What others had been handed before they
         # were cancelled may come behind this, and before it says again where it stands.
-        self._manners.take(channel.channel.user, -len(channel.former) - len(channel.got))
-        channel.former, channel.modes, channel.got = channel.modes, {}, {}
+        self._manners.take(channel.channel.user, -len(channel.former) - len(channel.get_modes))
+        channel.former, channel.modes, channel.get_modes = channel.modes, {}, {}
 
     def _begin_node(self, settlement: Settlement) -> None:
         """Empty all hands of a node, as settlements until now may not have been recorded."""
@@ -264,7 +268,7 @@ class Settlements:
             self._keep(channel, channel.modes, settlement)
 
     def _get(self, channel: OpenChannel, settlement: Settlement) -> None:
-        self._keep(channel, channel.got, settlement)
+        self._keep(channel, channel.get_modes, settlement)
 
     def _keep(self, channel: OpenChannel, modes: dict[str, bool], settlement: Settlement) -> None:
         user = channel.channel.user
@@ -283,7 +287,7 @@ class Settlements:
             if tag <= last_taken:
                 return
         elif tag not in channel.hand or tag <= last_taken:
-            channel.is_refused = tag >= channel.since or tag == 0
+            channel.is_refused = tag >= channel.first_known or tag == 0
             return
         disposition = Disposition[settlement.outcome]
         if not channel.transactional:
@@ -292,7 +296,7 @@ class Settlements:
         elif settlement.multiple:
             channel.spans.append((tag, disposition))
         else:
-            channel.taken[tag] = reference, _ = channel.release(tag), disposition
+            channel.tentative[tag] = reference, _ = channel.release(tag), disposition
             self._changes.settled[reference] = (Disposition.in_hand, None, tag * 8 + disposition)
 
     def _recover(self, channel: OpenChannel, settlement: Settlement) -> None:
@@ -305,14 +309,14 @@ class Settlements:
     def _commit(self, channel: OpenChannel, settlement: Settlement) -> None:
         for last, disposition in channel.spans:
             self._settle(channel, channel.release_between(0, last), disposition, settlement.at)
-        for reference, disposition in channel.taken.values():
+        for reference, disposition in channel.tentative.values():
             self._settle(channel, [reference], disposition, settlement.at)
-        channel.spans, channel.taken = [], {}
+        channel.spans, channel.tentative = [], {}
 
     def _roll_back(self, channel: OpenChannel, settlement: Settlement) -> None:
-        for tag, (reference, _) in channel.taken.items():
+        for tag, (reference, _) in channel.tentative.items():
             self._hold(channel, tag, reference)
-        channel.spans, channel.taken = [], {}
+        channel.spans, channel.tentative = [], {}
 
     def _hold(self, channel: OpenChannel, tag: int, reference: Reference) -> None:
         channel.hold(tag, reference)
@@ -331,10 +335,13 @@ class Settlements:
 
     def _empty(self, channel: OpenChannel, outcome: Disposed = _UNKNOWN) -> None:
         """Settle all that a channel has in hand, by default as unknown, and count on."""
-        of_it = [*channel.hand.values(), *(reference for reference, _ in channel.taken.values())]
+        of_it = [
+            *channel.hand.values(),
+            *(reference for reference, _ in channel.tentative.values()),
+        ]
         self._changes.settled |= dict.fromkeys(of_it, outcome)
         self._hands.take(channel.channel.user, -len(of_it))
-        channel.hand, channel.taken, channel.since = {}, {}, channel.next_tag
+        channel.hand, channel.tentative, channel.first_known = {}, {}, channel.next_tag
         channel.tags, channel.spans = [], []
         self._acted[channel.pid] = channel
 

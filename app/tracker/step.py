@@ -17,7 +17,7 @@ from app.tracker.records import Deliver, Publish, Record
 from model.words import ACTS, LAST_BEFORE_RETURN, EdgeKind, Way
 
 # An enum's member by its name takes three times as long as a global.
-_KNOWN = Way.known
+_WAY_KNOWN = Way.known
 _ANY_TIME = (EdgeKind.returned, EdgeKind.rejected)
 _PUSHED, _FORWARD, _CANDIDATE = EdgeKind.overflow, EdgeKind.forward, EdgeKind.candidate
 
@@ -59,7 +59,7 @@ class Steps:
             connection = record.channel.connection
             edges = self._linker.edges(names, participant, channel_key, connection)
             for edge in edges:
-                if edge.way is not _KNOWN:
+                if edge.way is not _WAY_KNOWN:
                     joins = (*joins, edge.cause)
                 if edge.kind is _FORWARD:
                     forwarded = edge.cause
@@ -101,7 +101,7 @@ class Steps:
             elif not quiet and (
                 participant.reacts
                 or participant.neighbours.may_have_told(participant.identity)
-                or (names.causes and self._linker.wanted(names))
+                or (names.causes and self._linker.sure_keys(names))
             ):
                 participant.reactions += 1
         elif participant.seq - participant.published == 1:

@@ -48,14 +48,14 @@ class Suspicion:
         # Not a dict, which would walk over all that made room to find the oldest.
         self._queues: OrderedDict[str, _QueueTally] = OrderedDict()
         self._suspects: list[Reference | None] = []
-        self.since: int | None = 0
+        self.start: int | None = 0
 
     def restore(self, handovers: Iterable[Handover]) -> None:
         """Go on after a restart: earlier handovers are settled."""
         for handover in handovers:
             if handover.candidates is not None:
                 continue
-            if self.since is None or (handover.cause.id or 0) <= self.since:
+            if self.start is None or (handover.cause.id or 0) <= self.start:
                 continue
             queue = self._queues.setdefault(
                 handover.queue, _QueueTally(0, handover.cause, matched=0)
@@ -66,10 +66,10 @@ class Suspicion:
     def matched(self, deliver: Deliver, cause: Reference, moment: int) -> None:
         """Note a first delivery whose publish was seen.
 
-        A publish before ``since`` says nothing of those behind it: other exchanges and queues were
+        A publish before ``start`` says nothing of those behind it: other exchanges and queues were
         taken then. None: they still are.
         """
-        if self.since is None or (cause.id is not None and cause.id <= self.since):
+        if self.start is None or (cause.id is not None and cause.id <= self.start):
             return
         queue = self._queues.get(deliver.queue)
         if queue is None:

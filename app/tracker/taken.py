@@ -73,7 +73,7 @@ class Takes:
     """
 
     def __init__(self, selection: Selection = ALL) -> None:
-        self.what = selection
+        self.selection = selection
         self.is_all = selection.is_all
         self.publishes = _verdicts(selection.exchanges)
         self.deliveries = _verdicts(selection.queues)

@@ -57,7 +57,7 @@ class Bounds(msgspec.Struct, frozen=True):
     reorder_window: int = 0  # on a cluster; on a single node no deliver overtakes its publish
     reorder_held: int = 10_000
     assumed: int = 64  # participants for connections of which nothing is known
-    named: int = 50_000  # events that later messages may name
+    named_events: int = 50_000  # events that later messages may name
 
 
 class Counters(msgspec.Struct):
@@ -127,9 +127,9 @@ def read_state(state: bytes) -> TrackerState:
 
 
 # An enum's member by its name takes three times as long as a global.
-_NONE, _ROUTED = Match.none, Match.routed
-_UNRECEIVED = DeliveryOrigin(_NONE)
-_COUNTED = {
+_NO_MATCH, _ROUTED = Match.none, Match.routed
+_UNRECEIVED = DeliveryOrigin(_NO_MATCH)
+_COUNTER_NAMES = {
     Match.unmatched: "unmatched",
     Match.redelivered: "redelivered",
     Match.dead_lettered: "dead_lettered",
@@ -195,7 +195,7 @@ class Tracker:
         )
         self._linker = Linker(
             Rules(()) if rules is None else rules,
-            bounds.named,
+            bounds.named_events,
             self.participants.numbered,
             self._stamped,
             places,
@@ -232,7 +232,7 @@ class Tracker:
             events = (self._stamp(publish or record, moment, mark, None),)
         else:
             names = self._linker.read(record)
-            arrival = WaitingRecord(publish or record, moment, mark, self._time.now, names)
+            arrival = WaitingRecord(publish or record, moment, mark, self._time.time, names)
             events = chain(self._admit(arrival), self._close_overdue())
         if publish is not None and self._takes.deliveries(publish.routed_queues[0]):
             return chain(events, self._reply(publish, moment))
@@ -248,7 +248,7 @@ class Tracker:
         if self._window.count:
             name = self.participants.key_of(settlement.channel)
             if self._window.blocks(name):
-                self._window.hold(name, WaitingRecord(settlement, moment, b"", self._time.now))
+                self._window.hold(name, WaitingRecord(settlement, moment, b"", self._time.time))
                 return
         self.settlements.note(settlement)
 
@@ -263,7 +263,7 @@ class Tracker:
         if (window.span or window.count) and record.channel != NOWHERE:
             name = self.participants.key_of(record.channel)
             if window.blocks(name) or (window.span and record.kind == "deliver"):
-                window.hold(name, WaitingRecord(record, moment, b"", self._time.now))
+                window.hold(name, WaitingRecord(record, moment, b"", self._time.time))
                 self._await(name)
                 return
         self._omit(record)
@@ -279,14 +279,14 @@ class Tracker:
             settlements.lose(channel)
         if record.queue is not None:
             self._unread.pop(record.queue, None)
-            self._unread[record.queue] = self._time.now
+            self._unread[record.queue] = self._time.time
             if len(self._unread) > MOST_UNREAD:
                 del self._unread[next(iter(self._unread))]
         self._omissions.append(Omission(record, settlements.last, reason))
 
     def _lacks(self, record: Unreadable) -> str:
         """What is missing, in words."""
-        channel, number = record.channel, self.participants.where(record.channel)[0]
+        channel, number = record.channel, self.participants.locate(record.channel)[0]
         place = "a channel that nobody can tell"
         if channel != NOWHERE:
             place = f"channel {channel.number} on {channel.connection}"
@@ -314,9 +314,9 @@ class Tracker:
         self._replies.end(connection)
         return True
 
-    def waiting(self) -> tuple[list[PendingCopy], int]:
+    def pending(self) -> tuple[list[PendingCopy], int]:
         """The copies that wait to be handed over, oldest first; and the tracker's time now."""
-        return self._matcher.waiting(), self._time.now
+        return self._matcher.pending(), self._time.time
 
     def lose(self, copy: PendingCopy, at: int, reason: LossWord) -> None:
         """Note that a copy does not wait any more: it is gone (`LostCopy`)."""
@@ -330,11 +330,11 @@ class Tracker:
     @property
     def is_taking_anew(self) -> bool:
         """Tell whether other exchanges and queues are taken than before, until `take_since`."""
-        return self._suspicion.since is None
+        return self._suspicion.start is None
 
     def take_since(self, event_id: int) -> None:
         """Say after which event all is there of what is taken now."""
-        self._suspicion.since = event_id
+        self._suspicion.start = event_id
 
     def trace_replies(self, are_traced: bool) -> None:
         """Say whether the broker traces the deliveries of direct replies; before 4.2 not."""
@@ -366,7 +366,7 @@ class Tracker:
         channels, acted, participants = self.participants.changes()
         new_copies, removals, lost_copies = self._matcher.changes()
         lost_copies = [
-            copy if copy.at else replace(copy, at=self._time.heard) for copy in lost_copies
+            copy if copy.lost_at else replace(copy, at=self._time.clock) for copy in lost_copies
         ]
         replies = self._replies.changes()
         omissions, self._omissions = self._omissions, []
@@ -417,16 +417,16 @@ class Tracker:
                 next_copy=self._matcher.next_copy,
                 totals=self.totals(),
                 held=self._window.records(),
-                time=self._time.now,
-                heard=self._time.heard,
+                time=self._time.time,
+                heard=self._time.clock,
                 forgot_named=self._linker.has_forgotten,
                 young_rules=self._linker.young,
-                kept=self._matcher.noted,
+                kept=self._matcher.publish_count,
                 are_bodies_read=self._linker.reads_bodies,
-                taken=self._takes.what,
-                taken_since=self._suspicion.since,
+                taken=self._takes.selection,
+                taken_since=self._suspicion.start,
                 unread=self._unread,
-                decided=self.participants.decided(self._window.connections),
+                decided=self.participants.decisions(self._window.connections),
             )
         )
 
@@ -438,9 +438,9 @@ class Tracker:
             state.next_copy,
             restored.copies,
             restored.handovers,
-            restored.kept,
+            restored.publishes,
             state.kept,
-            restored.lost,
+            restored.lost_copies,
         )
         self.participants.next_participant = state.next_participant
         self.participants.next_channel_key = state.next_channel_key
@@ -449,14 +449,14 @@ class Tracker:
         self._linker.restore(
             state.totals.links,
             state.totals.unread,
-            restored.named,
+            restored.named_events,
             state.young_rules,
             has_forgotten=state.forgot_named,
         )
         if self._linker.reads_bodies and not state.are_bodies_read:
             self._linker.read_bodies_again()
         self._unread, self.took = state.unread, state.taken
-        self._suspicion.since = state.taken_since if state.taken == self._takes.what else None
+        self._suspicion.start = state.taken_since if state.taken == self._takes.selection else None
         self._suspicion.restore(restored.handovers)
         self.settlements = Settlements(
             restored.open_channels, restored.in_hand, restored.last_event_id
@@ -473,7 +473,7 @@ class Tracker:
             if record.record.is_event:
                 record = replace(record, names=self._linker.read(record.record))
             self._window.hold(name, record)
-        for name in self._window.waiting():
+        for name in self._window.names():
             self._await(name)
 
     def _admit(self, arrival: WaitingRecord) -> Iterator[StampedEvent]:
@@ -493,7 +493,7 @@ class Tracker:
             return record.kind == "deliver"
         names = arrival.names
         return bool(names.causes) and self._linker.is_early(
-            names, *self.participants.where(record.channel)
+            names, *self.participants.locate(record.channel)
         )
 
     def _await(self, name: str) -> None:
@@ -505,7 +505,7 @@ class Tracker:
     def _awaited(self, head: WaitingRecord) -> list[Place]:
         if isinstance(head.record, Deliver):
             return self._matcher.places(head.record, head.fingerprint)
-        return [named_by(key) for key in self._linker.wanted(head.names)]
+        return [named_by(key) for key in self._linker.sure_keys(head.names)]
 
     def _with_released(self, events: Iterable[StampedEvent]) -> Iterator[StampedEvent]:
         """Give these events, and stamp the held records that they release, one by the other."""
@@ -535,7 +535,7 @@ class Tracker:
             self.settlements.note(arrival.record)
 
     def _close_overdue(self) -> Iterator[StampedEvent]:
-        while overdue := self._window.overdue(self._time.now):
+        while overdue := self._window.overdue(self._time.time):
             first = self._stamp_held(self._window.release(overdue))
             yield from self._with_released(chain(first, self._release(overdue)))
 
@@ -543,12 +543,12 @@ class Tracker:
         channel_key, participant = self.participants.acting(record.channel)
         origin = _UNRECEIVED
         quiet = self._quiet.covers(record)
-        match, cause, is_doubtful, is_explained = _NONE, None, False, True
+        match, cause, is_doubtful, is_explained = _NO_MATCH, None, False, True
         if type(record) is Deliver:
-            origin = self._matcher.cause_of(record, mark, self._time.now)
+            origin = self._matcher.cause_of(record, mark, self._time.time)
             is_explained = origin.match is not Match.unmatched or bool(origin.influences)
             if not is_explained:
-                origin, mark = self._elsewhere(record, mark, origin)
+                origin, mark = self._origin_elsewhere(record, mark, origin)
             match, cause = origin.match, origin.cause
             if match is _ROUTED and self._replies.are_awaited and is_reply(record.queue):
                 match = Match.untraced
@@ -580,7 +580,7 @@ class Tracker:
                 reference.names = (
                     _without_causes(message_names) if message_names.causes else message_names
                 )
-            self._matcher.published(record, mark, reference, participant.number, self._time.now)
+            self._matcher.published(record, mark, reference, participant.number, self._time.time)
             if "reply_to" in record.properties:
                 self._replies.note(channel_key, record)
         elif type(record) is Deliver:
@@ -620,7 +620,7 @@ class Tracker:
         """Tell whether the publish of an unmatched delivery was asked for."""
         return self._takes.is_all or self._matcher.is_publish_taken(deliver)
 
-    def _elsewhere(
+    def _origin_elsewhere(
         self, deliver: Deliver, mark: bytes, unmatched: DeliveryOrigin
     ) -> tuple[DeliveryOrigin, bytes]:
         """The origin of a delivery that no publish to its queue explains, and its mark.
@@ -631,14 +631,14 @@ class Tracker:
         """
         for original in unannotated(deliver):
             original_mark = fingerprint(original)
-            origin = self._matcher.cause_of(original, original_mark, self._time.now)
+            origin = self._matcher.cause_of(original, original_mark, self._time.time)
             if origin.match is not Match.unmatched:
                 return origin, original_mark
         if deliver.exchange == EVENTS or not self._is_missed(deliver):
             return unmatched, mark
         publishes, are_all = self._linker.published(deliver)
         if publishes:
-            return self._matcher.moved(deliver, mark, publishes), mark
+            return self._matcher.match_moved(deliver, mark, publishes), mark
         is_from_before = (
             not unmatched.is_doubtful
             and self._suspicion.is_first(deliver)
@@ -652,7 +652,7 @@ class Tracker:
         return self.counters.published + self.counters.received
 
     def _count(self, match: Match) -> None:
-        if name := _COUNTED.get(match):
+        if name := _COUNTER_NAMES.get(match):
             setattr(self.counters, name, getattr(self.counters, name) + 1)
 
 

@@ -135,7 +135,7 @@ async def lost_copies(store: Store, vhost: str) -> list[tuple[int, str]]:
     if trace is None:
         return []
     restored = await store.checkpoints.restore(trace.id, 1)
-    return [(cause.id or 0, queue) for queue, _, cause in restored.lost]
+    return [(cause.id or 0, queue) for queue, _, cause in restored.lost_copies]
 
 
 @asynccontextmanager

@@ -71,7 +71,7 @@ class Teller:
 
     async def lose(self, reason: LossWord) -> None:
         """Lose all copies that wait."""
-        for copy in self._tracker.waiting()[0]:
+        for copy in self._tracker.pending()[0]:
             self._tracker.lose(copy, START, reason)
         await self.tell([])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.children import needed
+from app.children import child_environment
 from app.errors import SettingsError
 from app.secret_url import SecretUrl
 from app.settings import Settings, load_settings, unknown_variables
@@ -136,7 +136,7 @@ def test_a_child_gets_paths_that_are_meant_here_and_imports_nothing_from_where_i
         "PATH": "/bin",
         "X": "x",
     }
-    assert needed(found) == {
+    assert child_environment(found) == {
         "PYTHONPATH": f"{tmp_path}/lib:/opt/x",
         "SSL_CERT_FILE": f"{tmp_path}/ca.pem",
         "PATH": "/bin",

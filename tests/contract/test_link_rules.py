@@ -212,7 +212,7 @@ async def restamp(
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "CHUNK_WITH_MESSAGES", 7)
-    monkeypatch.setattr(replay, "FEW", 20)
+    monkeypatch.setattr(replay, "SMALL_LAP", 20)
     monkeypatch.setattr("app.store.capture.restamps.SPAN", 40)
 
 

@@ -43,7 +43,7 @@ class Trace:
         return [*await self.store.batches.append(self.id, batch)]
 
     async def loses(self, reason: LossWord, queue: str = "orders") -> None:
-        for copy in self.tracker.waiting()[0]:
+        for copy in self.tracker.pending()[0]:
             if copy.queue == queue:
                 self.tracker.lose(copy, AT, reason)
         self.events = []
@@ -240,5 +240,5 @@ async def test_retention_forgets_lost_copies(trace: Trace) -> None:
     await retention.prune(plan, trace.tracker.checkpoint())
     assert (await trace.store.failures.find(FailureFilter())).items == []
     found = await trace.store.checkpoints.restore(trace.id, 10)
-    assert found.lost == []
-    assert len(trace.tracker._matcher._lost) == 0
+    assert found.lost_copies == []
+    assert len(trace.tracker._matcher._lost_copies) == 0

@@ -186,7 +186,7 @@ async def test_what_may_be_in_quarantine_as_delivered_was_handed_over(
     sent = [Publish(OTHER, "", (name,), (name,), {}, b"") for name in (queue, "other")]
     await trace.take([*sent, unread(f"deliver.{queue}")])
     await trace.killed()
-    for copy in trace.tracker.waiting()[0]:
+    for copy in trace.tracker.pending()[0]:
         trace.tracker.lose(copy, BEGINNING + 9, reason)
     await trace.take([])
     states = [(await store.copies.fate_of(each)).message.copies[0].state for each in (1, 2)]

@@ -26,7 +26,7 @@ CLIENTS = {0: "orders", 1: "orders", 2: "billing"}  # by the port's last digit
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "CHUNK", 7)
-    monkeypatch.setattr(replay, "FEW", 20)
+    monkeypatch.setattr(replay, "SMALL_LAP", 20)
 
 
 def client_of(channel: Channel) -> str | None:

@@ -193,12 +193,12 @@ async def test_what_was_read_ahead_of_a_run_is_not_read_again_and_changes_nothin
     whole = await store.checkpoints.restore(trace_id, *bounds)
     restored = await store.checkpoints.restore(trace_id, *bounds, ahead)
     assert _as_read(restored) == _as_read(whole)
-    assert any(each is known for each in restored.named for known in ahead.named)
+    assert any(each is known for each in restored.named_events for known in ahead.named_events)
     assert any(each is known for each in restored.handovers for known in ahead.handovers)
     await store.leases.take(trace_id, "next")  # by a run that came between
     later = await store.checkpoints.restore(trace_id, *bounds, ahead)
     assert _as_read(later) == _as_read(await store.checkpoints.restore(trace_id, *bounds))
-    assert not any(each is known for each in later.named for known in ahead.named)
+    assert not any(each is known for each in later.named_events for known in ahead.named_events)
 
 
 async def test_nor_is_it_used_once_retention_has_removed_some_of_it(

@@ -38,7 +38,7 @@ def names_in(rules: Rules, record: Record) -> tuple[Names, Counter[str]]:
             or (probe.looks_into_bodies and not rules.read_bodies)
         ):
             continue
-        for key in probe.spoken(message):
+        for key in probe.answer(message):
             for use, number in uses:
                 found[use].append((number, key) if use == CAUSES else key)
     bounds = {IDS: MOST_IDS, CONVERSATIONS: MOST_KEYS, FOUND_BY: MOST_KEYS, CALLED: MOST_KEYS}
@@ -46,5 +46,5 @@ def names_in(rules: Rules, record: Record) -> tuple[Names, Counter[str]]:
         found[use] = [*dict.fromkeys(found[use])]
         if len(found[use]) > most:
             found[use] = [*rules._refused()]
-    found[CAUSES] = [*rules._meant(tuple(found[CAUSES]), tuple(found[IDS]))]
+    found[CAUSES] = [*rules._select_causes(tuple(found[CAUSES]), tuple(found[IDS]))]
     return Names(*map(tuple, found)), rules.refused

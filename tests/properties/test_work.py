@@ -89,7 +89,7 @@ def tracker_of(most: int, policy: Policy = Policy.channel, *, window: int = 0) -
         copies=most,
         copy_age=LONG,
         handovers=most,
-        named=most,
+        named_events=most,
         reorder_held=most,
         reorder_window=window,
     )

@@ -83,7 +83,7 @@ def test_what_no_pool_dumps_is_refused(data):
 
 def test_intervals_that_overlap_were_never_dealt_together() -> None:
     with pytest.raises(PoolError, match="overlap"):
-        IdPool.around(["01", "010"], 0)
+        IdPool.from_dealt(["01", "010"], 0)
 
 
 STEPS = st.lists(st.tuples(st.booleans(), st.integers(0, 1000), st.integers(0, 9)), max_size=60)
@@ -190,7 +190,7 @@ def test_a_pool_around_dealt_intervals_deals_none_of_them_again(
     dealt = [before.take()[0] for _ in range(count)]
     gone = data.draw(st.sets(st.sampled_from(dealt))) if dealt else set()
     left = [path for path in dealt if path not in gone]
-    pool = IdPool.around(left, 7)
+    pool = IdPool.from_dealt(left, 7)
     assert pool.alive == len(left)
     assert IdPool.load(pool.dump()).dump() == pool.dump()
     for _ in range(20):

@@ -74,7 +74,7 @@ def test_an_invalid_expression_is_refused_with_its_place(text: str, column: int,
     with pytest.raises(ExpressionError, match=r"\(column \d+\)$") as caught:
         Expression.parse(text)
     assert caught.value.column == column
-    assert says in caught.value.what
+    assert says in caught.value.reason
 
 
 def test_a_pointer_has_a_bounded_number_of_tokens() -> None:

@@ -394,7 +394,7 @@ def test_a_message_that_names_itself_names_nothing() -> None:
 
 
 def test_what_made_room_may_be_what_is_named() -> None:
-    tracker = tracker_of(bounds=Bounds(named=2))
+    tracker = tracker_of(bounds=Bounds(named_events=2))
     records = [publish("a", id=str(number)) for number in range(3)]
     *_, last, first = stamped([*records, publish("b", names="2"), publish("b", names="0")], tracker)
     assert (len(last.edges), len(first.edges)) == (1, 0)
@@ -493,7 +493,7 @@ def test_what_the_broker_adds_is_read_at_each_delivery() -> None:
     ]
     events = stamped(records, tracker)
     assert events[1].cause is events[0].reference
-    assert events[1].names.ids == (Rules(()).same(records[1]),)
+    assert events[1].names.ids == (Rules(()).message_key(records[1]),)
     assert causes(events[2], events) == [0]
 
 
@@ -559,7 +559,7 @@ def test_a_trace_without_rules_is_found_by_its_indexed_headers() -> None:
 
 
 def test_an_id_that_ten_thousand_messages_have_is_found_as_quickly() -> None:
-    tracker = tracker_of(bounds=Bounds(named=5_000))
+    tracker = tracker_of(bounds=Bounds(named_events=5_000))
     events = stamped([publish("a", id="same") for _ in range(10_000)], tracker)
     (event,) = stamped([publish("a", names="same")], tracker)
     assert event.edges[0].cause is events[-1].reference
@@ -602,12 +602,12 @@ def test_causes_that_are_named_come_before(records: list[Record], policy: Policy
 def test_an_interrupted_run_links_as_an_uninterrupted_one(
     named: int, records: list[Record], batches: list[int]
 ) -> None:
-    bounds = Bounds(named=named)
+    bounds = Bounds(named_events=named)
     whole_tracker = tracker_of(bounds=bounds)
     whole = stamped(records, whole_tracker)
     store, position, tracker = Store(), 0, whole_tracker
     for size in [*batches, len(records)]:
-        store.restored.named = store.restored.named[-named:]
+        store.restored.named_events = store.restored.named_events[-named:]
         tracker = Tracker(Policy.channel, bounds, store.restored, rules=RULES)
         store.append(stamped(records[position : position + size], tracker), tracker.checkpoint())
         position += size

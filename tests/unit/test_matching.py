@@ -64,7 +64,7 @@ class World:
 
     def later(self, by: int = 2 * CLEARLY_LATER) -> None:
         """Let time pass, by steps that the tracker takes for time."""
-        self.tracker._time.now += by
+        self.tracker._time.time += by
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ def test_it_is_not_gone_where_priorities_change_the_order(world: World) -> None:
 
 
 def lose(world: World) -> None:
-    copies, _ = world.tracker.waiting()
+    copies, _ = world.tracker.pending()
     for copy in copies:
         world.tracker.lose(copy, 1, "queue_deleted")
 
@@ -312,7 +312,7 @@ def test_a_copy_that_is_lost_is_no_candidate_any_more(world: World) -> None:
 def test_only_the_oldest_of_its_kind_can_be_lost(world: World) -> None:
     for who in ("p1", "p2"):
         world(publish(who, "work"))
-    (first, second), _ = world.tracker.waiting()
+    (first, second), _ = world.tracker.pending()
     world.tracker.lose(second, 1, "not_there")
     assert world.tracker.totals().pending_copies == 2
     world.tracker.lose(first, 1, "not_there")
@@ -346,7 +346,7 @@ def test_a_lost_copy_that_died_is_its_publishs(world: World, is_alone: bool) -> 
 def test_whoever_may_have_pushed_a_lost_copy_out_leads_to_its_dead_letter(world: World) -> None:
     world(publish("p1", "work"))
     pushed = world(publish("p2", "work", body=b"other"))
-    copies, _ = world.tracker.waiting()
+    copies, _ = world.tracker.pending()
     world.tracker.lose(copies[0], 1, "left")
     world(handed("bob", "work", body=b"other"))
     assert is_before(pushed, world(letter("audit", "dead", death("work", "maxlen"))))
@@ -368,7 +368,7 @@ def test_copies_that_are_lost_are_remembered_within_bounds(
     for number in range(5):
         world(publish("ann", "work", body=b"%d" % number))
     lose(world)
-    assert len(world.tracker._matcher._lost) == 3
+    assert len(world.tracker._matcher._lost_copies) == 3
     assert len(world.tracker.checkpoint().copies_lost) == 5
 
 

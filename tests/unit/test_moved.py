@@ -22,7 +22,7 @@ class World:
     """A trace with the built-in rules; restarted behind each event, if asked for."""
 
     def __init__(self, *, restarts: bool = False, named: int = 100, since_4_2: bool = True) -> None:
-        self.restarts, self.bounds, self.since_4_2 = restarts, Bounds(named=named), since_4_2
+        self.restarts, self.bounds, self.since_4_2 = restarts, Bounds(named_events=named), since_4_2
         self.store, self.now = Store(), 0
         self._begin()
 

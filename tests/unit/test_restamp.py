@@ -118,7 +118,9 @@ def restamped(
     for start in range(0, len(rows), chunk):
         some = rows[start : start + chunk]
         known: Mapping[int, Reference] = {
-            event_id: aside[event_id] for event_id in restamper.wanted(some) if event_id in aside
+            event_id: aside[event_id]
+            for event_id in restamper.missing_causes(some)
+            if event_id in aside
         }
         for stamp in restamper.stamp(some, known):
             aside[stamp.event_id] = Reference(stamp.clock, stamp.lamport, stamp.event_id)
@@ -242,14 +244,14 @@ def test_a_connection_s_client_is_who_alone_can_have_been_there(
 def test_a_state_that_cannot_be_read_is_refused() -> None:
     restamper = Restamper(Policy.client, Quiet(()), SharedPlaces(), assumed=64)
     with pytest.raises(UnreadableCheckpointError):
-        restamper.waiting(b"nonsense")
+        restamper.held_connections(b"nonsense")
     with pytest.raises(UnreadableCheckpointError):
         restamper.end(b"nonsense", 1)
 
 
 def test_a_trace_without_events_gets_no_state() -> None:
     restamper = Restamper(Policy.client, Quiet(()), SharedPlaces(), assumed=64)
-    assert restamper.waiting(None) == []
+    assert restamper.held_connections(None) == []
     assert restamper.end(None, 0) == RestampResult(0, None, [], [])
 
 
@@ -277,7 +279,7 @@ def read_again(
         SharedPlaces(),
         assumed=64,
         rules=rules,
-        most_named=Bounds().named,
+        most_named=Bounds().named_events,
     )
     restamper.meet({event.channel_key: event.record.channel for event in events}.items())
     new: list[NewStamp] = []
@@ -285,7 +287,7 @@ def read_again(
     rows = with_messages(events, most)
     for start in range(0, len(rows), 5):
         some = rows[start : start + 5]
-        for stamp in restamper.stamp(some, {n: aside[n] for n in restamper.wanted(some)}):
+        for stamp in restamper.stamp(some, {n: aside[n] for n in restamper.missing_causes(some)}):
             aside[stamp.event_id] = Reference(stamp.clock, stamp.lamport, stamp.event_id)
             new.append(stamp)
     return new, restamper
@@ -313,7 +315,7 @@ def test_without_rules_messages_are_read_for_what_they_are_found_by() -> None:
     records: list[Record] = [Publish(CHANNELS[0], "x", ("key",), (), {"message_id": "7"}, b"")]
     events, _ = tracked(records, Policy.channel, ())
     ((new,), _) = read_again(events, Rules(()))
-    known = (Rules(()).same(records[0]),), (search_key("message_id", "7"),)
+    known = (Rules(()).message_key(records[0]),), (search_key("message_id", "7"),)
     assert (new.names.ids, new.names.called) == known
 
 

@@ -47,7 +47,7 @@ def test_a_message_that_came_before_can_be_named_once_it_is_handed_over() -> Non
 
 
 def test_what_a_new_rule_does_not_find_may_be_from_before_it() -> None:
-    tracker = Tracker(Policy.channel, Bounds(named=3), rules=NONE)
+    tracker = Tracker(Policy.channel, Bounds(named_events=3), rules=NONE)
     stamped([publish("a", id="1")], tracker)
     tracker.take_up(ALL)
     stamped([publish("b", names="1")], tracker)
@@ -200,8 +200,8 @@ def test_of_a_body_that_is_cut_nothing_is_read() -> None:
     assert rules.read(whole).causes
     names = rules.for_cut_bodies().read(cut)
     assert names.ids == plain.for_cut_bodies().read(cut).ids
-    assert rules.same(whole) in rules.read(whole).ids
-    assert rules.same(cut) not in names.ids
+    assert rules.message_key(whole) in rules.read(whole).ids
+    assert rules.message_key(cut) not in names.ids
     assert (names.causes, names.conversations) == ((), ())
     assert rules.read(whole).causes, "the rules themselves are as they were"
 
@@ -234,7 +234,7 @@ def links_of(event: StampedEvent) -> list[Edge]:
 def test_rules_taken_up_hold_the_same_with_crashes_and_without(
     window: int, records: list[Record], at: int, crashes: set[int], before: Rules, after: Rules
 ) -> None:
-    bounds = Bounds(named=10, reorder_window=window)
+    bounds = Bounds(named_events=10, reorder_window=window)
 
     def told(crashes: set[int]) -> tuple[list[StampedEvent], Tracker, Store]:
         store, tracker, rules = Store(), Tracker(Policy.channel, bounds, rules=before), before
@@ -246,7 +246,7 @@ def test_rules_taken_up_hold_the_same_with_crashes_and_without(
             events = tracker.apply(record, now) if record else [*tracker.close_overdue(now)]
             store.append(events, tracker.checkpoint())
             if position in crashes:
-                store.restored.named = store.restored.named[-10:]
+                store.restored.named_events = store.restored.named_events[-10:]
                 held = [each.cause for each in store.restored.copies]
                 held += [each.cause for each in store.restored.handovers]
                 for cause in held:  # which are read from the database, in fact
@@ -268,7 +268,7 @@ def test_what_came_before_is_not_read_again(records: list[Record], at: int) -> N
     late = stamped(records[at:], tracker)
     assert not any(links_of(event) for event in early)
     # What makes two messages one is asked by no rule alone, and so read from the start.
-    assert all(event.names.ids in ((), (NONE.same(event.record),)) for event in early)
+    assert all(event.names.ids in ((), (NONE.message_key(event.record),)) for event in early)
     found = {id(event.reference) for event in late}
     # Of a message that was handed over since, its publish may be the cause.
     found |= {id(event.cause) for event in late}

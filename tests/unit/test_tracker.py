@@ -78,7 +78,7 @@ class Store:
                 for event in self.events
                 if isinstance(event.record, Deliver)
             ],
-            named=[
+            named_events=[
                 NamedEvent(
                     event.names.ids,
                     isinstance(event.record, Deliver),

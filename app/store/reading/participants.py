@@ -13,7 +13,7 @@ from app.store.database import tables
 from app.store.database.chunks import chunks, filters, rows_with
 from app.store.database.subject import Subject, reads
 from app.stored.reading import Participant, ParticipantChannel, VectorEntry
-from app.tracker.identity import named
+from app.tracker.identity import name_key
 from model.event import Event
 from model.sound import Evidence
 from statements import EVIDENCE
@@ -152,7 +152,7 @@ async def _programs_of(
     )
     for row in await rows_with(connection, query, _participants.number, numbers):
         # A connection's name is used again: where clients' names decide, by somebody else.
-        is_by_name = row.client and row.key == named(row.client, row.user, row.place)
+        is_by_name = row.client and row.key == name_key(row.client, row.user, row.place)
         if not is_by_name or row.other == row.client:
             programs[row.number].add(row.process)
     return programs

@@ -37,7 +37,7 @@ class ExpressionError(ValueError):
 
     def __init__(self, reason: str, column: int) -> None:
         super().__init__(f"{reason} (column {column})")
-        self.what, self.column = reason, column
+        self.reason, self.column = reason, column
 
 
 class Source(enum.StrEnum):
@@ -164,11 +164,11 @@ def _differs(text: str, start: str) -> int:
 
 
 # What libraries write where they have nothing to say.
-_NOTHING = frozenset(
+_EMPTY_VALUES = frozenset(
     {b"", b"00000000-0000-0000-0000-000000000000", b"null", b"None", b"nil", b"undefined", b"NaN"}
 )
 
-NOTHING = frozenset(each.decode() for each in _NOTHING)
+EMPTY_TEXTS = frozenset(each.decode() for each in _EMPTY_VALUES)
 
 
 def values(raw: Any, refused: Counter[str], *, of_table: bool = True) -> list[bytes]:
@@ -178,7 +178,7 @@ def values(raw: Any, refused: Counter[str], *, of_table: bool = True) -> list[by
     """
     if type(raw) is str and len(raw) <= SHORT:  # nearly always
         text = raw.encode("utf-8", "surrogatepass")
-        return [] if text in _NOTHING else [text]
+        return [] if text in _EMPTY_VALUES else [text]
     if type(raw) is not list:
         value = _value(raw, refused, of_table)
         return [] if value is None else [value]
@@ -205,4 +205,4 @@ def _value(raw: Any, refused: Counter[str], of_table: bool) -> bytes | None:
     if len(value) > LONGEST_VALUE:
         refused[TOO_LONG] += 1
         return None
-    return None if value in _NOTHING else value
+    return None if value in _EMPTY_VALUES else value

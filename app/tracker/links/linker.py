@@ -43,12 +43,12 @@ from app.tracker.records import Record
 from model.words import EdgeKind, Way
 
 # An enum's member by its name takes three times as long as a global.
-_KNOWN, _MISSED, _HIDDEN = Way.known, Way.missed, Way.hidden
+_WAY_KNOWN, _WAY_MISSED, _WAY_HIDDEN = Way.known, Way.missed, Way.hidden
 _KINDS = tuple(EdgeKind)  # by number, as those of rules
 # Most events that one key may mean, each in the publish's clock and stored as its candidate.
 MOST_CANDIDATES = 8
 # A message is answered once, and published again once, for each time that it is handed over.
-_ONCE = (EdgeKind.reply, EdgeKind.forward)
+_SINGLE = (EdgeKind.reply, EdgeKind.forward)
 
 
 class Linker:
@@ -70,10 +70,12 @@ class Linker:
         self._go_by(rules)
         self._memory = LinkMemory(limit)
         self.note, self.forget_before = self._memory.note, self._memory.forget_before
-        self._most = limit
+        self._limit = limit
         self._numbered = numbered
         self._stamped = stamped
-        self._since: dict[str, int] = {}  # how many events there were before a rule held, if any
+        self._rule_starts: dict[
+            str, int
+        ] = {}  # how many events there were before a rule held, if any
         self._places = places
         self.counts: dict[str, LinkCount] = {}
 
@@ -85,7 +87,7 @@ class Linker:
     @property
     def young(self) -> dict[str, int]:
         """The rules that hold since not long ago, and how many events there were before."""
-        return {name: count for name, count in self._since.items() if self._is_young(name)}
+        return {name: count for name, count in self._rule_starts.items() if self._is_young(name)}
 
     def take_up(self, rules: Rules) -> None:
         """Go by other rules from now on. What is counted for a rule goes with it."""
@@ -96,7 +98,7 @@ class Linker:
         new_rules = {
             rule.name: stamped for rule in rules.rules if stamped and rule.name not in unchanged
         }
-        self._since = {
+        self._rule_starts = {
             name: count for name, count in self.young.items() if name in unchanged
         } | new_rules
         self._go_by(rules)
@@ -109,15 +111,15 @@ class Linker:
         self,
         counts: dict[str, LinkCount],
         unread: Mapping[str, int],
-        named: Iterable[NamedEvent],
+        events: Iterable[NamedEvent],
         young: dict[str, int],
         *,
         has_forgotten: bool,
     ) -> None:
         self.counts = counts
         self.unread.update(unread)
-        self._since = young
-        self._memory.restore(named, has_forgotten=has_forgotten)
+        self._rule_starts = young
+        self._memory.restore(events, has_forgotten=has_forgotten)
 
     @property
     def reads_bodies(self) -> bool:
@@ -127,7 +129,7 @@ class Linker:
         """Note that bodies were not looked into until now: such rules hold from here on."""
         if stamped := self._stamped():
             rules = self._rules.rules
-            self._since |= {rule.name: stamped for rule in rules if rule.looks_into_bodies}
+            self._rule_starts |= {rule.name: stamped for rule in rules if rule.looks_into_bodies}
 
     def names_of(self, record: Record, message: Reference) -> Names:
         """The names in a delivery's message; ``message`` is the publish behind it.
@@ -143,7 +145,7 @@ class Linker:
 
         Without an id, or where bodies are not looked into, none are known.
         """
-        key = self._rules.same(record)
+        key = self._rules.message_key(record)
         if key is None:
             return [], False
         crowded = self._memory.crowded(key, 0)
@@ -174,11 +176,13 @@ class Linker:
                 own_events = [event for event in own_events if event.is_delivery] or own_events
             if len(own_events) == 1 and not rule.alone and _are_few(namesakes):  # nearly always
                 (event,) = candidates = own_events
-                way = _KNOWN if event.participant == number else self._way(event, publisher)
+                way = _WAY_KNOWN if event.participant == number else self._way(event, publisher)
                 edges.append(Edge(event.reference, rule.name, kind, way))
             else:
                 publisher_place = publisher, channel_key, connection
-                candidates, cause = self._meant(rule, key, namesakes, own_events, *publisher_place)
+                candidates, cause = self._resolve(
+                    rule, key, namesakes, own_events, *publisher_place
+                )
                 candidates = _newest_of_each(candidates, number)
                 if cause is None:
                     edges += self._candidates(rule, candidates, publisher)
@@ -193,11 +197,11 @@ class Linker:
                     edges += self._candidates(rule, candidates, publisher)
             count = self.counts.get(rule.name) or self._count(rule.name)
             count.found += 1
-            if way is _KNOWN:
+            if way is _WAY_KNOWN:
                 count.known += 1
-            elif way is _HIDDEN:
+            elif way is _WAY_HIDDEN:
                 count.hidden += 1
-            if kind in _ONCE:
+            if kind in _SINGLE:
                 links.append((candidates, kind))
         for events, kind in links:
             for event in events:
@@ -208,7 +212,7 @@ class Linker:
             edges = [edge for edge in edges if first[id(edge.cause), edge.rule] is edge]
         return tuple(edges)
 
-    def wanted(self, names: Names) -> list[Key]:
+    def sure_keys(self, names: Names) -> list[Key]:
         """The keys by which a publish surely names a cause."""
         return [key for rule, key in names.causes if self._rules[rule].sure]
 
@@ -217,7 +221,7 @@ class Linker:
 
         ``number`` is the participant's, 0 if it has not acted yet.
         """
-        return not all(self._is_near(key, number, place) for key in self.wanted(names))
+        return not all(self._is_near(key, number, place) for key in self.sure_keys(names))
 
     def _is_near(self, key: Key, number: int, place: str | None) -> bool:
         crowded = self._memory.crowded(key, number)
@@ -227,13 +231,13 @@ class Linker:
             event.participant == number
             or (
                 place is not None
-                and (identity := self._who(event)) is not None
+                and (identity := self._identity_of(event)) is not None
                 and identity.place == place
             )
             for event in self._memory.newest(key)
         )
 
-    def _meant(
+    def _resolve(
         self,
         rule: Rule,
         key: Key,
@@ -259,7 +263,9 @@ class Linker:
             )
             is_all = len(participant_events) <= LOOK_BACK and bool(participant_events)
         is_alone = not (rule.alone and self._memory.is_ambiguous(key))
-        is_copied = len({identity and identity.user for identity in map(self._who, publishes)}) > 1
+        is_copied = (
+            len({identity and identity.user for identity in map(self._identity_of, publishes)}) > 1
+        )
         if not own_events or is_copied:
             neighbours = [event for event in events if self._is_beside(event, publisher)]
             participant_events = [
@@ -268,7 +274,7 @@ class Linker:
             own_events += [event for event in participant_events if event not in own_events]
             own_events = [event for event in own_events if event.is_delivery] or own_events
             if not own_events:
-                return self._elsewhere(rule, key, events, publishes, neighbours)
+                return self._resolve_elsewhere(rule, key, events, publishes, neighbours)
         candidates = own_events
         if own_events[0].is_delivery and (not is_copied or _are_of_one(own_events)):
             on_channel = [event for event in own_events if event.channel_key == channel_key]
@@ -277,8 +283,8 @@ class Linker:
                 or [event for event in own_events if event.connection == connection]
                 or own_events
             )
-        if _KINDS[rule.kind] in _ONCE:
-            candidates = _left(candidates, own_events, 1 << rule.kind)
+        if _KINDS[rule.kind] in _SINGLE:
+            candidates = _open_events(candidates, own_events, 1 << rule.kind)
         if is_all and is_alone and len(candidates) == 1:
             return candidates, candidates[0].reference
         if not is_alone:
@@ -287,7 +293,7 @@ class Linker:
             return candidates, _message_of(candidates)
         return candidates, first_published(candidates, events) if is_all else None
 
-    def _elsewhere(
+    def _resolve_elsewhere(
         self,
         rule: Rule,
         key: Key,
@@ -316,25 +322,25 @@ class Linker:
     ) -> Way:
         """The way in which a publisher knows of a certain cause, or of what may be beside it."""
         ways = [self._way(event, publisher) for event in candidates]
-        if _KNOWN in ways or cause.clock.leq(publisher.stamp):
-            return _KNOWN
-        return _MISSED if _MISSED in ways else _HIDDEN
+        if _WAY_KNOWN in ways or cause.clock.leq(publisher.stamp):
+            return _WAY_KNOWN
+        return _WAY_MISSED if _WAY_MISSED in ways else _WAY_HIDDEN
 
     def _is_beside(self, event: NamedEvent, publisher: LiveParticipant) -> bool:
         """Tell whether another's event is of the same user at the same place."""
-        identity, owner = publisher.identity, self._who(event)
+        identity, owner = publisher.identity, self._identity_of(event)
         if owner is None or identity.place is None:
             return False
         return (identity.user, identity.place) == (owner.user, owner.place)
 
     def _is_of_program(self, event: NamedEvent, publisher: LiveParticipant) -> bool:
         """Tell whether an event beside a publisher is certainly of its program."""
-        identity, owner = publisher.identity, self._who(event)
+        identity, owner = publisher.identity, self._identity_of(event)
         if owner is None or identity.place is None or not self._places.is_shared(identity.place):
             return owner is not None
         return identity.client is not None and identity.client == owner.client
 
-    def _who(self, event: NamedEvent) -> Identity | None:
+    def _identity_of(self, event: NamedEvent) -> Identity | None:
         participant = self._numbered(event.participant)
         return None if participant is None else participant.identity
 
@@ -349,8 +355,8 @@ class Linker:
 
         For about as long as a message is remembered that it does read.
         """
-        count = self._since.get(rule)
-        return count is not None and self._stamped() - count < self._most
+        count = self._rule_starts.get(rule)
+        return count is not None and self._stamped() - count < self._limit
 
     def _count_missing(self, rule: str) -> None:
         count = self._count(rule)
@@ -364,10 +370,10 @@ class Linker:
     def _way(self, event: NamedEvent, publisher: LiveParticipant) -> Way:
         """The way in which a publisher knows of an event that it names."""
         if event.participant == publisher.number or self._is_past_of(event, publisher):
-            return _KNOWN
+            return _WAY_KNOWN
         owner = self._numbered(event.participant)
         if owner is None:
-            return _HIDDEN
+            return _WAY_HIDDEN
         return way_from(owner, publisher, self._places)
 
     def _is_past_of(self, event: NamedEvent, publisher: LiveParticipant) -> bool:
@@ -403,7 +409,7 @@ def _newest_of_each(events: list[NamedEvent], number: int) -> list[NamedEvent]:
     return [*newest.values()][:MOST_CANDIDATES]
 
 
-def _left(
+def _open_events(
     candidates: list[NamedEvent], own_events: list[NamedEvent], kind: int
 ) -> list[NamedEvent]:
     """Of events that each lead to one publish of a kind, those that have not yet.

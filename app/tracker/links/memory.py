@@ -67,31 +67,31 @@ class _Crowd:
     first, the key is several messages' for as long as that one is remembered.
     """
 
-    __slots__ = ("newest", "other", "own", "published")
+    __slots__ = ("by_participant", "last_other", "newest", "published")
 
     def __init__(self) -> None:
-        self.own: dict[int, deque[NamedEvent]] = {}  # each oldest first
+        self.by_participant: dict[int, deque[NamedEvent]] = {}  # each oldest first
         self.published: deque[NamedEvent] = deque()
         self.newest: NamedEvent | None = None
-        self.other: NamedEvent | None = None
+        self.last_other: NamedEvent | None = None
 
     def add(self, event: NamedEvent) -> None:
-        self.own.setdefault(event.participant, deque()).append(event)
+        self.by_participant.setdefault(event.participant, deque()).append(event)
         if not event.is_delivery:
             self.published.append(event)
         if self.newest is not None and not are_of_one_message(self.newest, event):
-            self.other = self.newest
+            self.last_other = self.newest
         self.newest = event
 
     def remove(self, event: NamedEvent) -> None:
-        events = self.own[event.participant]
+        events = self.by_participant[event.participant]
         events.popleft()
         if not events:
-            del self.own[event.participant]
+            del self.by_participant[event.participant]
         if not event.is_delivery:
             self.published.popleft()
-        if self.other is event:
-            self.other = None
+        if self.last_other is event:
+            self.last_other = None
 
 
 class LinkMemory:
@@ -104,17 +104,17 @@ class LinkMemory:
     """
 
     def __init__(self, limit: int) -> None:
-        self._most = limit
+        self._limit = limit
         self._next = 1
         self._events: KeyedFifo[Key, NamedEvent] = KeyedFifo()
         self._crowds: dict[Key, _Crowd] = {}
         self._has_forgotten = False
-        self._noted: list[NamedEvent] = []  # not taken in yet, oldest first
+        self._pending: list[NamedEvent] = []  # not taken in yet, oldest first
 
     @property
     def has_forgotten(self) -> bool:
         """Tell whether something that could have been named had to make room."""
-        return self._has_forgotten or len(self._events) + len(self._noted) > self._most
+        return self._has_forgotten or len(self._events) + len(self._pending) > self._limit
 
     def restore(self, events: Iterable[NamedEvent], *, has_forgotten: bool) -> None:
         """Fill in what was known, oldest first."""
@@ -124,7 +124,7 @@ class LinkMemory:
 
     def note(self, event: NamedEvent) -> None:
         """Remember an event that has keys; the oldest one makes room."""
-        pending = self._noted
+        pending = self._pending
         pending.append(event)
         if len(pending) >= AT_ONCE:
             self._take_in()
@@ -143,7 +143,7 @@ class LinkMemory:
         crowd = self._crowds.get(key)
         if crowd is None:
             return None
-        events = crowd.own.get(number, _NONE)
+        events = crowd.by_participant.get(number, _NO_EVENTS)
         published = crowd.published
         return [*islice(reversed(events), LOOK_BACK + 1)], [*islice(reversed(published), LOOK_BACK)]
 
@@ -152,7 +152,7 @@ class LinkMemory:
         self._take_in()
         crowd = self._crowds.get(key)
         if crowd is not None:
-            return crowd.other is not None
+            return crowd.last_other is not None
         events = self._events.newest(key, LOOK_BACK)  # which are all
         return any(not are_of_one_message(events[0], event) for event in events[1:])
 
@@ -166,9 +166,9 @@ class LinkMemory:
 
     def _take_in(self) -> None:
         """Put what was noted where it is found."""
-        if not self._noted:
+        if not self._pending:
             return
-        pending, events, limit = self._noted, self._events, self._most
+        pending, events, limit = self._pending, self._events, self._limit
         add_under, number = events.add_under, self._next
         for event in pending:
             if add_under(number, event.keys, event) > LOOK_BACK:
@@ -203,7 +203,7 @@ class LinkMemory:
                     del self._crowds[key]
 
 
-_NONE: deque[NamedEvent] = deque()
+_NO_EVENTS: deque[NamedEvent] = deque()
 
 
 def are_of_one_message(first: NamedEvent, second: NamedEvent) -> bool:
@@ -220,7 +220,7 @@ def first_published(candidates: list[NamedEvent], events: list[NamedEvent]) -> R
     """
     firsts: dict[int, Reference | int | None] = {}  # by event
     for event in reversed(events):
-        original = event.message if event.is_delivery else event.again
+        original = event.message if event.is_delivery else event.original
         if original is not None:
             firsts[_mark(event.reference)] = firsts.get(_mark(original), event.message)
         elif not event.is_delivery:

@@ -19,8 +19,8 @@ import msgspec
 
 from app.tracker import _names
 from app.tracker.links.expressions import (
+    EMPTY_TEXTS,
     ENVELOPE,
-    NOTHING,
     SHORT,
     TOO_MANY,
     Expression,
@@ -141,7 +141,7 @@ class Inquiry(NamedTuple):
 
     parts: tuple[Expression, ...]
     space: str
-    where: tuple[Condition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     take: str | None = None
     same_body: bool = False
     body_begins: str = ""
@@ -153,14 +153,14 @@ class Probe:
     def __init__(self, inquiry: Inquiry) -> None:
         parts, space, conditions, take, same_body, body_begins = inquiry
         self.parts, self.same_body = parts, same_body
-        self.where = conditions
+        self.conditions = conditions
         self.finders = [(finder(part), part.source is not Source.payload) for part in parts]
         self.addresses = [index for index, part in enumerate(parts) if part == _REPLY_TO]
         # Headers of which one has to be there: quick about most messages.
-        self.needed = [
-            frozenset(place.tokens[0] for place in condition.of)
+        self.needed_headers = [
+            frozenset(place.tokens[0] for place in condition.places)
             for condition in conditions
-            if condition.holds and all(place.source is Source.header for place in condition.of)
+            if condition.holds and all(place.source is Source.header for place in condition.places)
         ]
         self.prefix = _prefix(space, len(parts) + same_body)
         self.begin = hasher(space, len(parts) + same_body).copy
@@ -172,19 +172,19 @@ class Probe:
     def looks_into_bodies(self) -> bool:
         """Tell whether it says anything of a message only with the whole body at hand."""
         begins = self.body_begins.decode()
-        return needs_bodies(self.parts, self.where, begins, same_body=self.same_body)
+        return needs_bodies(self.parts, self.conditions, begins, same_body=self.same_body)
 
     def may_speak(self, message: ProbedMessage) -> bool:
-        if not self.where and not self.body_begins:
+        if not self.conditions and not self.body_begins:
             return True
-        for names in self.needed:
+        for names in self.needed_headers:
             if names.isdisjoint(message.headers):
                 return False
         if not message.record.body.startswith(self.body_begins):  # before the body is parsed
             return False
-        return all(condition.is_met(message.find) for condition in self.where)
+        return all(condition.is_met(message.find) for condition in self.conditions)
 
-    def spoken(self, message: ProbedMessage) -> list[Key]:
+    def answer(self, message: ProbedMessage) -> list[Key]:
         """The keys that a message gives, none if it does not meet the conditions."""
         return self.keys(message) if self.may_speak(message) else []
 
@@ -192,14 +192,14 @@ class Probe:
         """The keys that a message gives that meets the conditions."""
         of_body = framed(ends(message.record.body)) if self.same_body else b""
         if len(self.finders) > 1:
-            return [self._digest(data + of_body) for data in self._joined(message)]
+            return [self._digest(data + of_body) for data in self._join(message)]
         values = self._values(0, message)
         if self.take is not None:
             extracts = (self.take(value.decode("utf-8", "replace")) for value in values)
             values = [value.encode() for value in extracts if value]
         return [self._digest(framed(value) + of_body if of_body else value) for value in values]
 
-    def _joined(self, message: ProbedMessage) -> list[bytes]:
+    def _join(self, message: ProbedMessage) -> list[bytes]:
         """Several places' values, of each one; of an address for replies all."""
         joint = [b""]
         for number in range(len(self.finders)):
@@ -222,7 +222,7 @@ class Probe:
         return [] if raw is None else values(raw, message.refused, of_table=of_table)
 
 
-FAILED: Key = hasher("failed", 0).digest()
+FAILURE_KEY: Key = hasher("failed", 0).digest()
 """The key under which publishes are found that say themselves that a message failed."""
 
 
@@ -243,7 +243,7 @@ class FailureProbe(Probe):
         if type(record) is not Publish:
             return []
         path = record.exchange, record.routing_keys
-        return [] if forward_of(message.properties, *path, record.body) is None else [FAILED]
+        return [] if forward_of(message.properties, *path, record.body) is None else [FAILURE_KEY]
 
 
 # A condition: places, each with whether it is a header; whether it holds; how what it is about
@@ -265,16 +265,16 @@ def _compiled(probe: Probe, uses: tuple[Use, ...], trigger: _Trigger) -> Compile
     """A probe as the compiled reader takes it for what triggers it."""
     (first, *other_parts) = probe.parts
     is_elsewhere = (first.source, first.tokens[0]) != trigger
-    places = [first, *(place for condition in probe.where for place in condition.of)]
+    places = [first, *(place for condition in probe.conditions for place in condition.places)]
     if is_elsewhere or other_parts or probe.body_begins or not all(map(_is_whole, places)):
-        return None, (), False, probe.spoken, uses
+        return None, (), False, probe.answer, uses
     conditions = tuple(
         (
-            tuple((place.source is Source.header, place.tokens[0]) for place in condition.of),
+            tuple((place.source is Source.header, place.tokens[0]) for place in condition.places),
             condition.holds,
             condition.begins,
         )
-        for condition in probe.where
+        for condition in probe.conditions
     )
     return probe.prefix, conditions, probe.same_body, probe.take, uses
 
@@ -298,8 +298,8 @@ def triggers_of(probe: Probe) -> Sequence[_Trigger]:
     """
     looked_at = [(part.source, part.tokens[0]) for part in probe.parts if _is_named(part)]
     headers = [place for place in looked_at if place[0] is Source.header]
-    if not headers and probe.needed:
-        return [(Source.header, name) for name in sorted(probe.needed[0])]
+    if not headers and probe.needed_headers:
+        return [(Source.header, name) for name in sorted(probe.needed_headers[0])]
     return (headers or looked_at)[:1]
 
 
@@ -340,11 +340,11 @@ class Triggers:
             {name: tuple(probes) for name, probes in groups.items()}
             for groups in by_source.values()
         )
-        self.of_content_type = lru_cache(maxsize=_REMEMBERED)(self._of_content_type)
+        self.of_content_type = lru_cache(maxsize=_CACHED_TYPES)(self._of_content_type)
         self.read: Callable[[Record, Any], Names | Fields] = _names.Reader(
             self.by_header,
             self.by_property,
-            NOTHING,
+            EMPTY_TEXTS,
             SHORT,
             Names,
             NO_NAMES,
@@ -368,11 +368,11 @@ class Triggers:
             for probe in self.of_bodies
             if all(
                 condition.is_met(lambda _: content_type)
-                for condition in probe[0].where
+                for condition in probe[0].conditions
                 if condition.is_of_content_type
             )
         ]
         return tuple({probe.body_begins: None for probe, _ in probes}), probes
 
 
-_REMEMBERED = 1_000
+_CACHED_TYPES = 1_000

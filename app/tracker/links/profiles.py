@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from app.tracker.links.rule import Rule
-from app.tracker.links.rules import CONVERSATION, MESSAGE_ID, MOVED
+from app.tracker.links.rules import CONVERSATION, MESSAGE_ID, MOVED_RULE
 from model.error_queues import ERROR_PROFILES
 
 # Whoever publishes a message again because it failed, or as a copy for the audit, says so in one of
@@ -52,11 +52,11 @@ _DRAMATIQ: dict[str, Any] = {
     "sure": False,
 }
 _OF_MOLECULER = [*_NO_TYPE, {"has": _body("ver")}, {"has": _body("sender")}]
-_CALLED = [_body("action"), _body("event")]
+_ACTIONS = [_body("action"), _body("event")]
 # It writes the fields in this order, and its own behind them.
 _MOLECULER: dict[str, Any] = {
     "body_begins": '{"id":"',
-    "parent_where": [*_OF_MOLECULER, {"has": _CALLED}],
+    "parent_where": [*_OF_MOLECULER, {"has": _ACTIONS}],
     "space": "moleculer",
     "sure": False,
 }
@@ -70,7 +70,7 @@ def _rule(kind: str, name: str, child: Any, parent: Any, **fields: Any) -> dict[
 _parent, _reply, _forward = (partial(_rule, kind) for kind in ("parent", "reply", "forward"))
 
 
-def _again(name: str, place: str, **fields: Any) -> dict[str, Any]:
+def _repeat(name: str, place: str, **fields: Any) -> dict[str, Any]:
     """The rule of what is published again with the same value."""
     return _forward(name, place, place, **fields)
 
@@ -176,7 +176,7 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
             where=[_MASSTRANSIT, {"lacks": _body("responseAddress")}],
             parent_where=[_MASSTRANSIT, {"has": _body("responseAddress")}],
         ),
-        _again(
+        _repeat(
             "masstransit-redelivery",
             _body("messageId"),
             where=[
@@ -214,7 +214,7 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
             **_DRAMATIQ,
         ),
         # Retried, or brought back from the queue of delayed messages.
-        _again("dramatiq-again", _body("message_id"), **_DRAMATIQ),
+        _repeat("dramatiq-again", _body("message_id"), **_DRAMATIQ),
     ],
     "Moleculer": [
         # The context that it was called in, which may be one that no message brought.
@@ -225,7 +225,7 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
             "moleculer-response",
             _body("id"),
             _body("id"),
-            where=[*_OF_MOLECULER, {"lacks": _CALLED}],
+            where=[*_OF_MOLECULER, {"lacks": _ACTIONS}],
             **_MOLECULER,
         ),
     ],
@@ -262,7 +262,7 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
     ],
     "Watermill": [
         # Its queue for what failed; the message has no id but this one.
-        _again(
+        _repeat(
             "watermill-poison",
             _header("_watermill_message_uuid"),
             same_body=True,
@@ -270,20 +270,20 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
         ),
     ],
     "error and audit queues": [
-        _again(
+        _repeat(
             "forward", _MESSAGE_ID, **_ONCE_MORE, where=[{"has": [*map(_header, PUBLISHED_AGAIN)]}]
         ),
         # What shovels and federation links publish again; without these headers it is told by who
         # publishes it (`Rules.read`).
-        _again(
-            MOVED,
+        _repeat(
+            MOVED_RULE,
             _MESSAGE_ID,
             **_ONCE_MORE,
             where=[{"has": [_header("x-shovelled"), _header("x-received-from")]}],
             sure=False,
         ),
         # Some programs copy this one with all other headers to whatever they publish.
-        _again(
+        _repeat(
             "forward-x-death",
             _MESSAGE_ID,
             **_ONCE_MORE,

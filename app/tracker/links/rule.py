@@ -35,18 +35,18 @@ class Condition(msgspec.Struct, frozen=True):
     does that begins with it.
     """
 
-    of: tuple[Expression, ...]
+    places: tuple[Expression, ...]
     holds: bool = True
     begins: str = ""
 
     @property
     def is_of_content_type(self) -> bool:
         """Tell whether the content type alone decides."""
-        return self.of == _CONTENT_TYPE
+        return self.places == _CONTENT_TYPE
 
     def is_met(self, find: Callable[[Expression], Any]) -> bool:
         """Tell whether a message meets it; ``find`` gives what stands at a place."""
-        for place in self.of:
+        for place in self.places:
             raw = find(place)
             if raw and (not self.begins or (type(raw) is str and raw.startswith(self.begins))):
                 return self.holds
@@ -61,7 +61,7 @@ def needs_bodies(
     same_body: bool,
 ) -> bool:
     """Tell whether these places and conditions, or comparing bodies, need a message's body."""
-    places = (*places, *(place for condition in conditions for place in condition.of))
+    places = (*places, *(place for condition in conditions for place in condition.places))
     return same_body or bool(body_begins) or any(place.source is Source.payload for place in places)
 
 
@@ -142,7 +142,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """As JSON values, without what is as it usually is."""
         usual = {field.name: field.default for field in msgspec.structs.fields(self)}
         values = {field: getattr(self, field) for field in _FIELDS}
-        return {field: _written(value) for field, value in values.items() if value != usual[field]}
+        return {field: _to_json(value) for field, value in values.items() if value != usual[field]}
 
 
 def _wrong(name: str, field: str, reason: object) -> RuleError:
@@ -197,7 +197,7 @@ def _check_places(rule: Rule) -> None:
     for field, conditions in (("where", rule.where), ("parent_where", rule.parent_where)):
         if len(conditions) > MOST_CONDITIONS:
             raise _wrong(rule.name, field, f"there are at most {MOST_CONDITIONS} conditions")
-        if any(not 0 < len(condition.of) <= MOST_PLACES for condition in conditions):
+        if any(not 0 < len(condition.places) <= MOST_PLACES for condition in conditions):
             raise _wrong(rule.name, field, f"a condition has 1 to {MOST_PLACES} places")
 
 
@@ -255,15 +255,15 @@ def _condition(name: str, field: str, value: Any) -> Condition:
     return Condition(_places(name, field, value[test]), test == "has", begins)
 
 
-def _written(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """A field's value as JSON has it."""
     if isinstance(value, tuple):
-        return [_written(part) for part in value]
+        return [_to_json(part) for part in value]
     if isinstance(value, LinkKind):
         return value.name
     if isinstance(value, Condition):
         begins = {"begins": value.begins} if value.begins else {}
-        return {"has" if value.holds else "lacks": _written(value.of), **begins}
+        return {"has" if value.holds else "lacks": _to_json(value.places), **begins}
     return str(value) if isinstance(value, Expression) else value
 
 

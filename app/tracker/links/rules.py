@@ -52,9 +52,9 @@ CONVERSATION = "conversation"
 MESSAGE_ID = "message_id"
 # What makes two trace messages one message, whatever was changed on the way; `forward` asks for it
 # too.
-SAME = Inquiry((Expression(Source.property, (MESSAGE_ID,)),), "forward", same_body=True)
+SAME_MESSAGE = Inquiry((Expression(Source.property, (MESSAGE_ID,)),), "forward", same_body=True)
 # The rule of what the broker's own clients publish again; they act as this user.
-MOVED, _BROKER = "forward-moved", "none"
+MOVED_RULE, _BROKER = "forward-moved", "none"
 _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
 # How bodies begin that may be encoded; AMQP 1.0's sections begin with 0.
@@ -105,8 +105,10 @@ class Rules:
         self._probes: dict[tuple[object, ...], Probe] = {}  # by what they ask
         for number, rule in enumerate(self.rules):
             self._take_apart(number, rule)
-        self._use(SAME, IDS)
-        self._of_moved = next((n for n, rule in enumerate(self.rules) if rule.name == MOVED), None)
+        self._use(SAME_MESSAGE, IDS)
+        self._of_moved = next(
+            (n for n, rule in enumerate(self.rules) if rule.name == MOVED_RULE), None
+        )
         self.indexed = _looked_at(self.rules, indexed) if found_by is None else dict(found_by)
         for name, use in ((MESSAGE_ID, CALLED), ("correlation_id", FOUND_BY)):
             self._use(Inquiry((Expression(Source.property, (name,)),), name), use)
@@ -150,21 +152,21 @@ class Rules:
         fields: Names | Fields = triggers.read(record, self)
         if of_body:
             fields = self._with_body(fields, of_body, record)
-        names = self._decided(fields) if isinstance(fields, tuple) else fields
-        return self._moved(record, names) if record.channel.user == _BROKER else names
+        names = self._decide(fields) if isinstance(fields, tuple) else fields
+        return self._with_moved(record, names) if record.channel.user == _BROKER else names
 
-    def _moved(self, record: Record, names: Names) -> Names:
+    def _with_moved(self, record: Record, names: Names) -> Names:
         """The names in what a shovel or a federation link publishes: it is what it was handed."""
         number = self._of_moved
         if number is None or names.causes or type(record) is not Publish:
             return names
-        keys = self._probes[SAME].keys(self.look_into(record))
+        keys = self._probes[SAME_MESSAGE].keys(self.look_into(record))
         return replace(names, causes=tuple((number, key) for key in keys if key in names.ids))
 
-    def same(self, record: Record) -> Key | None:
+    def message_key(self, record: Record) -> Key | None:
         """The key of a message's id and body; None without an id, or where names are too many."""
         plain = readable(self._plain(record, self._of_deliveries))
-        keys = self._probes[SAME].keys(self.look_into(plain))
+        keys = self._probes[SAME_MESSAGE].keys(self.look_into(plain))
         return next((key for key in self.read(record).ids if key in keys), None)
 
     def _plain(self, record: Record, triggers: Triggers) -> Record:
@@ -190,7 +192,7 @@ class Rules:
         fields: list[list[Any]] = [*map(list, name_fields)]
         message = self.look_into(record)
         for probe, uses in of_body:
-            for key in probe.spoken(message):
+            for key in probe.answer(message):
                 for use, number in uses:
                     fields[use].append((number, key) if use == CAUSES else key)
         causes = fields[CAUSES]
@@ -199,14 +201,14 @@ class Rules:
         )
         return ids, tuple(causes), conversations, found_by, message_ids
 
-    def _decided(self, fields: Fields) -> Names:
+    def _decide(self, fields: Fields) -> Names:
         """The names among what was found: not too many, and only causes that may be meant."""
         ids, causes, conversations, found_by, message_ids = fields
         if len(ids) > MOST_IDS:
             ids = self._refused()
         return Names(
             ids,
-            self._meant(causes, ids) if causes else (),
+            self._select_causes(causes, ids) if causes else (),
             conversations if len(conversations) <= MOST_KEYS else self._refused(),
             found_by if len(found_by) <= MOST_KEYS else self._refused(),
             message_ids if len(message_ids) <= MOST_KEYS else self._refused(),
@@ -217,7 +219,7 @@ class Rules:
         self.refused[TOO_MANY_KEYS] += 1
         return ()
 
-    def _meant(
+    def _select_causes(
         self, causes: tuple[tuple[int, Key], ...], ids: tuple[Key, ...]
     ) -> tuple[tuple[int, Key], ...]:
         """The causes without what a message cannot mean, each under the first rule that says so.
