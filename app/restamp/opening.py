@@ -33,7 +33,7 @@ def previews(store: Store, pipeline: PipelineSettings) -> Callable[[Trace, Seque
 
     def preview(trace: Trace, rules: Sequence[Rule]) -> Replay:
         links = tuple(TraceRule(rule, Origin.own) for rule in rules)
-        by = ParticipantRules(trace.policy, trace.quiet, links)
-        return Replay(store.restamps, trace.id, by, lambda _: None, pipeline)
+        participant_rules = ParticipantRules(trace.policy, trace.quiet, links)
+        return Replay(store.restamps, trace.id, participant_rules, lambda _: None, pipeline)
 
     return preview

@@ -71,7 +71,9 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     ) -> RestorePoint:
         """A trace's last checkpoint, some of it perhaps read already; raises `OutageError`."""
         bounds = self.bounds
-        return await store.checkpoints.restore(trace.id, bounds.handovers, bounds.named, point)
+        return await store.checkpoints.restore(
+            trace.id, bounds.handovers, bounds.named_events, point
+        )
 
     def tracker(self, trace: Trace, restored: RestorePoint) -> Tracker:
         """The trace's tracker, as of its checkpoint, by the rules of links that held then.

@@ -20,7 +20,7 @@ from app.traces.holding.here import TracesHere
 from app.traces.pipeline import PipelineSettings
 from app.traces.retention import PruneCount, RetentionRule, preview, retain
 from app.tracker import Checkpoint
-from app.tracker.events import NEVER, SettledChanges
+from app.tracker.events import NO_EVENT_ID, SettledChanges
 from app.tracker.rebuild import rebuilt
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Upkeep(Lookout):
                 epoch=epoch,
             )
             numbers = [copy.number for copy in restored.copies] if fails else []
-            unsettled = SettledChanges(NEVER) if fails else SettledChanges()
+            unsettled = SettledChanges(NO_EVENT_ID) if fails else SettledChanges()
             checkpoint = Checkpoint(state, [], [], [], [], numbers, settlements=unsettled)
             batch = Batch([], checkpoint, restored.window)
             await self._store.batches.append(trace.id, batch, epoch)

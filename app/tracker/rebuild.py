@@ -63,13 +63,13 @@ def _from_rows(restored: RestorePoint) -> _Readable:
     pool = IdPool.from_dealt([state.interval for state in participants], height)
     return _Readable(
         pool=pool.dump(),
-        next_participant=_beyond(state.number for state in participants),
-        next_channel_key=_beyond(channel.key for channel in restored.channels),
-        next_copy=_beyond(copy.number for copy in restored.copies),
+        next_participant=_distant(state.number for state in participants),
+        next_channel_key=_distant(channel.key for channel in restored.channels),
+        next_copy=_distant(copy.number for copy in restored.copies),
         totals=Totals(Counters(), len(participants), len(restored.copies)),
     )
 
 
-def _beyond(numbers: Iterable[int]) -> int:
+def _distant(numbers: Iterable[int]) -> int:
     greatest = max(numbers, default=0)
     return greatest + NUMBER_DISTANCE if greatest else 1

@@ -5,11 +5,11 @@ participant, whose own order is certain. It is released by the publish, or when 
 the window's span, and is then unmatched. Held records are part of the checkpoint, so that their
 trace messages can be acknowledged with the rest of their batch.
 
-What has come, and is held itself, is not missing: a delivery whose publish waits behind another
-delivery waits as long as that one, whatever its own age. So the first to go is always one for which
-nothing has come, unless more than `MOST_STEPS` wait for each other in a row. Only records that wait
-for each other in a circle are let go by age alone; a broker's history has no such circles, but
-equal messages can make them.
+A publish that is held itself is not missing: a delivery whose publish waits behind another delivery
+waits as long as that one, whatever its own age. So the first to go is always one whose publish has
+not come, unless more than `MOST_STEPS` wait for each other in a row. Only records that wait for
+each other in a circle go by age alone; a broker's history has no circles, but equal messages can
+make them.
 """
 
 from __future__ import annotations
@@ -26,22 +26,21 @@ from app.tracker.fingerprint import halves
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.records import Deliver, Publish, Settlement, Unreadable
 
-# How many heads are looked at when something has come that they all wait for, those first that
-# waited first. The others go when more comes, or when they have waited for long enough.
+# Heads that are woken, the oldest first, when a record has come that they all wait for. The others
+# go when more comes, or when they are overdue.
 WOKEN = 8
-# How many others are asked what they wait for before one that waits for another must go.
+# Heads that are followed from one to the next before one must go.
 MOST_STEPS = 32
 
-# A queue, a fingerprint there, and whether it is a handover that is wanted or brought, not a copy.
-# Or no queue, and a key by which a delivery can be named.
+# A queue, a fingerprint there, and whether it is of a handover, not of a copy. Or no queue, and a
+# key by which a delivery can be named.
 Place: TypeAlias = tuple[str, bytes, bool]
 
 
 class WaitingRecord(msgspec.Struct, frozen=True):
     """A record that waits, with the time it reached us (µs).
 
-    ``since`` is the same in the tracker's own time, by which it waits. ``names`` is what its
-    message says of causes.
+    ``since`` is the same in the tracker's own time, by which it waits.
     """
 
     record: Publish | Deliver | Settlement | Unreadable
@@ -51,13 +50,13 @@ class WaitingRecord(msgspec.Struct, frozen=True):
     names: Names = NO_NAMES
 
     def brings(self) -> list[Place]:
-        """List the places where it will put something that another record may wait for."""
+        """The places by which it will end another record's wait."""
         record = self.record
         return places_of(record, self.fingerprint, self.names) if record.is_event else []
 
 
 def places_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[Place]:
-    """List where a record puts copies, or a handover if it is matched, and what it is named by."""
+    """The places of a record's copies, or of its handover if it is matched, and of its names."""
     name_places = map(named_by, names.ids)
     if isinstance(record, Publish):
         marks = halves(mark)
@@ -69,12 +68,12 @@ def places_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[Plac
 
 
 def handover_of(mark: bytes) -> bytes:
-    """The mark that a delivery is remembered by: in a stream its place, else the message."""
+    """The mark that a delivery is remembered by: its offset in a stream, else the message."""
     return halves(mark)[-1]
 
 
 def named_by(key: Key) -> Place:
-    """Return the place to which an event has to come that a publish names by a key."""
+    """The place of an event that a publish names by a key."""
     return _BY_NAME, key, True
 
 
@@ -84,8 +83,8 @@ _BY_NAME = ""  # no queue is called so
 class ReorderWindow:
     """Waiting records by participant, bounded in time and in number.
 
-    What an arrival takes does not grow with the number of those that wait: heads are found by what
-    they wait for, and by their age, and a few of them are looked at.
+    An arrival's work does not grow with their number: heads are found by the places that they wait
+    for, and by their age, and a few of them are woken.
     """
 
     def __init__(self, *, span: int, limit: int) -> None:
@@ -93,37 +92,37 @@ class ReorderWindow:
         self.span = span
         self._limit = limit
         self._queues: dict[str, deque[WaitingRecord]] = {}
-        self.count = 0  # of all that wait: asked for each record, it is no call
-        self.connections: Counter[str] = Counter()  # of how many records that wait
+        self.count = 0  # asked for each record, so no call
+        self.connections: Counter[str] = Counter()  # of waiting records
         self._entries = 0
-        # Of each head: since when it waits, or what it waits for does; the how manieth head it is;
-        # and its participant. Those of heads that are gone are dropped when they come up.
+        # Of each head: start of its wait, or of its holder's; its number; its participant. Those
+        # of heads that are gone are dropped when they come up.
         self._ages: list[tuple[int, int, str]] = []
         self._heads: dict[str, int] = {}
-        # Which heads a place may release, in the order in which they began to wait.
+        # Heads that a place may release, the oldest first.
         self._awaiting: dict[Place, dict[str, None]] = {}
         self._awaited: dict[str, Sequence[Place]] = {}
-        # Which participants have records waiting that bring something to a place, and how many.
+        # Numbers of waiting records by place and participant.
         self._suppliers: dict[Place, dict[str, int]] = {}
 
     def __len__(self) -> int:
         return self.count
 
     def blocks(self, name: str) -> bool:
-        """Tell whether this participant waits, so that its next record must wait behind."""
+        """Tell whether a participant waits, so that its next record must wait behind."""
         return name in self._queues
 
     def names(self) -> list[str]:
         return list(self._queues)
 
     def awaiting(self, places: Iterable[Place]) -> list[str]:
-        """Return the participants whose heads may go on now that something came to these places."""
+        """The participants whose heads wait for one of these places, a few of each."""
         awaiting = self._awaiting
         names_by_place = (islice(awaiting[place], WOKEN) for place in places if place in awaiting)
         return [*dict.fromkeys(name for names in names_by_place for name in names)]
 
     def hold(self, name: str, record: WaitingRecord) -> None:
-        """Let a record wait behind what its participant has waiting."""
+        """Let a record wait behind its participant's others."""
         queue = self._queues.setdefault(name, deque())
         queue.append(record)
         self.count += 1
@@ -135,7 +134,7 @@ class ReorderWindow:
             self._enter(name, record)
 
     def await_places(self, name: str, places: Callable[[], Sequence[Place]]) -> None:
-        """Note where something has to come before a participant's head can go on; once a head."""
+        """Note the places that a participant's head waits for; once a head."""
         if name in self._awaited:
             return
         self._awaited[name] = places()
@@ -147,7 +146,7 @@ class ReorderWindow:
         return queue[0] if queue else None
 
     def release(self, name: str) -> WaitingRecord:
-        """Take a participant's head out; its next record now waits as head, at the end."""
+        """Take a participant's head out; its next record now waits as head."""
         queue = self._queues.pop(name)
         record = queue.popleft()
         self.count -= 1
@@ -155,7 +154,7 @@ class ReorderWindow:
         self.connections[connection] -= 1
         if not self.connections[connection]:
             del self.connections[connection]
-        self._no_longer_brings(name, record)
+        self._withdraw(name, record)
         del self._heads[name]
         for place in self._awaited.pop(name, ()):
             names = self._awaiting[place]
@@ -168,7 +167,7 @@ class ReorderWindow:
         return record
 
     def overdue(self, moment: int) -> str | None:
-        """Return a participant whose head must go: it has waited too long, or too many are held."""
+        """A participant whose head must go: it is overdue, or too many are held."""
         while self._ages:
             start, entry, name = self._ages[0]
             is_due = moment - start >= self.span
@@ -177,7 +176,7 @@ class ReorderWindow:
             elif not is_due and self.count <= self._limit:
                 return None
             else:
-                first = self._first_of_those_that_hold(name)
+                first = self._last_holder(name)
                 holder_start = self._queues[first][0].since
                 if moment - holder_start >= self.span or not is_due:
                     return first
@@ -186,15 +185,15 @@ class ReorderWindow:
 
     @property
     def oldest(self) -> int | None:
-        """The time at which the oldest record that waits reached us (µs)."""
+        """The arrival of the oldest waiting record (µs)."""
         return min((queue[0].at for queue in self._queues.values()), default=None)
 
     def records(self) -> list[WaitingRecord]:
-        """Return all that waits, each participant's in order."""
+        """All waiting records, each participant's in order."""
         return [record for queue in self._queues.values() for record in queue]
 
-    def _first_of_those_that_hold(self, name: str) -> str:
-        """Follow what a head waits for to a head for which nothing has come, perhaps itself."""
+    def _last_holder(self, name: str) -> str:
+        """Follow holders from a head to one without a holder, perhaps itself."""
         path = {name: 0}
         while len(path) <= MOST_STEPS and (holder := self._holder(name)) is not None:
             if holder in path:
@@ -205,16 +204,16 @@ class ReorderWindow:
         return name
 
     def _holder(self, name: str) -> str | None:
-        """Return another participant that has waiting what a participant's head waits for."""
+        """Another participant, whose waiting record a participant's head waits for."""
         for place in self._awaited.get(name, ()):
-            if place[0] == _BY_NAME:  # what others bring under a name is perhaps not what is meant
+            if place[0] == _BY_NAME:  # another's event of that name may not be meant
                 continue
             for holder in self._suppliers.get(place, ()):
                 if holder != name:
                     return holder
         return None
 
-    def _no_longer_brings(self, name: str, record: WaitingRecord) -> None:
+    def _withdraw(self, name: str, record: WaitingRecord) -> None:
         for place in record.brings():
             names = self._suppliers[place]
             names[name] -= 1

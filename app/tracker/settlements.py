@@ -152,16 +152,16 @@ class Settlements:
         self.channels[new.channel], self._of_users[user][new.channel] = new, None
         self._manners.take(user, new.manners)
 
-    def note(self, settlement: Settlement) -> None:
+    def note(self, record: Settlement) -> None:
         """Take in a message of the plugin."""
-        if settlement.event in _ANYWHERE:
-            _ANYWHERE[settlement.event](self, settlement)
-        elif channel := self.channels.get(settlement.channel):
+        if record.event in _ANYWHERE:
+            _ANYWHERE[record.event](self, record)
+        elif channel := self.channels.get(record.channel):
             self._acted[channel.pid] = channel
-            if channel.is_refused and settlement.event != "closed":
+            if channel.is_refused and record.event != "closed":
                 self._drop(channel)
             else:
-                _OF_CHANNELS[settlement.event](self, channel, settlement)
+                _OF_CHANNELS[record.event](self, channel, record)
 
     def handed_over(self, deliver: Deliver, reference: Reference, moment: int) -> None:
         """Count a delivery, which reached us ``moment`` (µs)."""
@@ -170,20 +170,15 @@ class Settlements:
             return
         self._acted[channel.pid] = channel
         tag, queue, user = channel.next_tag, deliver.queue, channel.channel.user
+        count = len(channel.hand) + len(channel.tentative)
         channel.next_tag = tag + 1
-        modes = [
-            modes_by_queue[queue]
-            for modes_by_queue in (channel.modes, channel.get_modes)
-            if queue in modes_by_queue
-        ]
+        modes = [table[queue] for table in (channel.modes, channel.get_modes) if queue in table]
         is_auto = modes[0] if modes else channel.former.get(queue, False)
         if modes and modes[-1] != is_auto:  # by which of them it came is not known
             self._drop(channel)
         elif is_auto:
             self._changes.settled[reference] = (Disposition.auto, moment, None)
-        elif len(channel.hand) + len(channel.tentative) >= MOST_IN_HAND or self._hands.are_taken(
-            user
-        ):
+        elif count >= MOST_IN_HAND or self._hands.are_taken(user):
             self._empty(channel)
         else:
             self._hands.take(user)
@@ -206,114 +201,105 @@ class Settlements:
     def changes(self) -> SettledChanges:
         """The changes since the last call."""
         changes, self._changes = self._changes, SettledChanges()
-        acted, self._acted = self._acted, {}
-        changes.channels = {
-            pid: None
-            if channel is None
-            else _encode(replace(channel, hand={}, tentative={}, tags=[]))
-            for pid, channel in acted.items()
-        }
+        for pid, channel in self._acted.items():
+            bare = channel and replace(channel, hand={}, tentative={}, tags=[])
+            changes.channels[pid] = None if bare is None else _encode(bare)
+        self._acted = {}
         return changes
 
-    def _count(self, settlement: Settlement) -> None:
-        channel = self.channels.get(settlement.channel)
-        if (
-            channel is not None and channel.pid != settlement.pid
-        ):  # its name and number are another's now
-            self._drop(channel, (Disposition.returned, settlement.at, self.last))
-        elif channel is not None and (
-            channel.is_refused or channel.next_tag != settlement.next_tag
-        ):
-            self._drop(channel)
-        if settlement.channel not in self.channels:
+    def _count(self, record: Settlement) -> None:
+        channel = self.channels.get(record.channel)
+        if channel is not None:
+            if channel.pid != record.pid:  # its name and number are another's now
+                self._drop(channel, (Disposition.returned, record.at, self.last))
+            elif channel.is_refused or channel.next_tag != record.next_tag:
+                self._drop(channel)
+        if record.channel not in self.channels:
             if len(self.channels) >= MOST_CHANNELS:
                 busiest = max(self._of_users, key=lambda user: len(self._of_users[user]))
                 self._drop(self.channels[next(iter(self._of_users[busiest]))])
-            place, tag = settlement.channel, settlement.next_tag
-            self._add(OpenChannel(place, settlement.pid, tag, tag, settlement.transactional))
-        self._acted[settlement.pid] = channel = self.channels[settlement.channel]
-        channel.transactional = settlement.transactional
-        # Its consumers are told next, all that there are. What others had been handed before they
-        # were cancelled may come behind this, and before it says again where it stands.
+            place, tag = record.channel, record.next_tag
+            self._add(OpenChannel(place, record.pid, tag, tag, record.transactional))
+        self._acted[record.pid] = channel = self.channels[record.channel]
+        channel.transactional = record.transactional
+        # All of its consumers are told next. Deliveries to cancelled ones may come behind this, and
+        # before it says again where it stands.
         self._manners.take(channel.channel.user, -len(channel.former) - len(channel.get_modes))
         channel.former, channel.modes, channel.get_modes = channel.modes, {}, {}
 
-    def _begin_node(self, settlement: Settlement) -> None:
+    def _begin_node(self, record: Settlement) -> None:
         """Empty all hands of a node, as settlements until now may not have been recorded."""
-        for channel in self._on_node(settlement):
+        for channel in self._on_node(record):
             self._empty(channel)
 
-    def _end_node(self, settlement: Settlement) -> None:
-        for channel in self._on_node(settlement):
+    def _end_node(self, record: Settlement) -> None:
+        for channel in self._on_node(record):
             self._drop(channel)
 
-    def _on_node(self, settlement: Settlement) -> list[OpenChannel]:
-        return [
-            channel
-            for place, channel in self.channels.items()
-            if place.node == settlement.channel.node
-        ]
+    def _on_node(self, record: Settlement) -> list[OpenChannel]:
+        node = record.channel.node
+        return [channel for place, channel in self.channels.items() if place.node == node]
 
-    def _close(self, channel: OpenChannel, settlement: Settlement) -> None:
-        if channel.pid == settlement.pid:
-            self._drop(channel, (Disposition.returned, settlement.at, self.last))
+    def _close(self, channel: OpenChannel, record: Settlement) -> None:
+        if channel.pid == record.pid:
+            self._drop(channel, (Disposition.returned, record.at, self.last))
 
-    def _silence(self, channel: OpenChannel, settlement: Settlement) -> None:
+    def _silence(self, channel: OpenChannel, record: Settlement) -> None:
         self._drop(channel)
 
-    def _consume(self, channel: OpenChannel, settlement: Settlement) -> None:
-        if channel.modes.get(settlement.queue, settlement.auto) != settlement.auto:
+    def _consume(self, channel: OpenChannel, record: Settlement) -> None:
+        if channel.modes.get(record.queue, record.auto) != record.auto:
             self._drop(channel)
         else:
-            self._keep(channel, channel.modes, settlement)
+            self._keep(channel, channel.modes, record)
 
-    def _get(self, channel: OpenChannel, settlement: Settlement) -> None:
-        self._keep(channel, channel.get_modes, settlement)
+    def _get(self, channel: OpenChannel, record: Settlement) -> None:
+        self._keep(channel, channel.get_modes, record)
 
-    def _keep(self, channel: OpenChannel, modes: dict[str, bool], settlement: Settlement) -> None:
+    def _keep(self, channel: OpenChannel, modes: dict[str, bool], record: Settlement) -> None:
         user = channel.channel.user
-        if settlement.queue in modes:
-            modes[settlement.queue] = settlement.auto
+        if record.queue in modes:
+            modes[record.queue] = record.auto
         elif len(modes) >= MOST_QUEUES or self._manners.are_taken(user):
             self._drop(channel)
         else:
             self._manners.take(user)
-            modes[settlement.queue] = settlement.auto
+            modes[record.queue] = record.auto
 
-    def _note_settled(self, channel: OpenChannel, settlement: Settlement) -> None:
-        tag, last_taken = settlement.delivery_tag, channel.last_taken
-        if settlement.multiple and tag == 0:
+    def _note_settled(self, channel: OpenChannel, record: Settlement) -> None:
+        tag, last_taken = record.delivery_tag, channel.last_taken
+        if record.multiple and tag == 0:
             tag = channel.tags[-1] if channel.tags else 0
             if tag <= last_taken:
                 return
         elif tag not in channel.hand or tag <= last_taken:
             channel.is_refused = tag >= channel.first_known or tag == 0
             return
-        disposition = Disposition[settlement.outcome]
+        disposition = Disposition[record.outcome]
         if not channel.transactional:
-            first = 0 if settlement.multiple else tag - 1
-            self._settle(channel, channel.release_between(first, tag), disposition, settlement.at)
-        elif settlement.multiple:
+            first = 0 if record.multiple else tag - 1
+            self._settle(channel, channel.release_between(first, tag), disposition, record.at)
+        elif record.multiple:
             channel.spans.append((tag, disposition))
         else:
             channel.tentative[tag] = reference, _ = channel.release(tag), disposition
             self._changes.settled[reference] = (Disposition.in_hand, None, tag * 8 + disposition)
 
-    def _recover(self, channel: OpenChannel, settlement: Settlement) -> None:
+    def _recover(self, channel: OpenChannel, record: Settlement) -> None:
         free = channel.release_between(channel.last_taken, channel.next_tag)
-        self._settle(channel, free, Disposition.returned, settlement.at)
+        self._settle(channel, free, Disposition.returned, record.at)
 
-    def _select(self, channel: OpenChannel, settlement: Settlement) -> None:
+    def _select(self, channel: OpenChannel, record: Settlement) -> None:
         channel.transactional = True
 
-    def _commit(self, channel: OpenChannel, settlement: Settlement) -> None:
+    def _commit(self, channel: OpenChannel, record: Settlement) -> None:
         for last, disposition in channel.spans:
-            self._settle(channel, channel.release_between(0, last), disposition, settlement.at)
+            self._settle(channel, channel.release_between(0, last), disposition, record.at)
         for reference, disposition in channel.tentative.values():
-            self._settle(channel, [reference], disposition, settlement.at)
+            self._settle(channel, [reference], disposition, record.at)
         channel.spans, channel.tentative = [], {}
 
-    def _roll_back(self, channel: OpenChannel, settlement: Settlement) -> None:
+    def _roll_back(self, channel: OpenChannel, record: Settlement) -> None:
         for tag, (reference, _) in channel.tentative.items():
             self._hold(channel, tag, reference)
         channel.spans, channel.tentative = [], {}
@@ -324,23 +310,16 @@ class Settlements:
         self._changes.settled[reference] = (disposition, None, tag * 8 + disposition)
 
     def _settle(
-        self,
-        channel: OpenChannel,
-        deliveries: Collection[Reference],
-        disposition: Disposition,
-        moment: int,
+        self, channel: OpenChannel, events: Collection[Reference], word: Disposition, moment: int
     ) -> None:
-        self._hands.take(channel.channel.user, -len(deliveries))
-        self._changes.settled |= dict.fromkeys(deliveries, (disposition, moment, self.last))
+        self._hands.take(channel.channel.user, -len(events))
+        self._changes.settled |= dict.fromkeys(events, (word, moment, self.last))
 
     def _empty(self, channel: OpenChannel, outcome: Disposed = _UNKNOWN) -> None:
         """Settle all that a channel has in hand, by default as unknown, and count on."""
-        of_it = [
-            *channel.hand.values(),
-            *(reference for reference, _ in channel.tentative.values()),
-        ]
-        self._changes.settled |= dict.fromkeys(of_it, outcome)
-        self._hands.take(channel.channel.user, -len(of_it))
+        events = [*channel.hand.values(), *(event for event, _ in channel.tentative.values())]
+        self._changes.settled |= dict.fromkeys(events, outcome)
+        self._hands.take(channel.channel.user, -len(events))
         channel.hand, channel.tentative, channel.first_known = {}, {}, channel.next_tag
         channel.tags, channel.spans = [], []
         self._acted[channel.pid] = channel

@@ -1,8 +1,8 @@
-"""The tracker: one record in, the stamped events it leads to out.
+"""The tracker: one record in, its stamped events out.
 
-Pure and synchronous. All state changes happen in `Tracker.apply`; everything it needs to go on
-after a crash leaves through `Tracker.checkpoint` and comes back through `Tracker(restored=…)`, so
-that the events of an interrupted run are those of an uninterrupted one.
+Pure and synchronous. All state changes happen in `Tracker.apply`; the state leaves through
+`Tracker.checkpoint` and comes back through `Tracker(restored=…)`, so that the events of an
+interrupted run are those of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -61,10 +61,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Counters(msgspec.Struct):
-    """Events of a trace since it was made, by kind.
-
-    They survive restarts with the checkpoint.
-    """
+    """Events of a trace since it was made, by kind."""
 
     published: int = 0
     received: int = 0
@@ -88,7 +85,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class TrackerState(msgspec.Struct):
-    """The small rest of a checkpoint: everything that is not a row of its own."""
+    """The small rest of a checkpoint, beside its rows."""
 
     pool: bytes
     next_participant: int
@@ -98,16 +95,16 @@ class TrackerState(msgspec.Struct):
     held: list[WaitingRecord]
     time: int  # the tracker's own
     heard: int  # and the clock's at that time
-    # Who acts on connections of which records are held, where a client's name decided that.
+    # Identities on connections with held records, where a client's name decided.
     decided: dict[str, dict[str, Identity]] = {}
     forgot_named: bool = False
-    # Rules that hold since not long ago, and how many events there were before.
+    # Rules that do not hold for long yet, with the number of events before.
     young_rules: dict[str, int] = {}
-    kept: int = 0  # publishes that an exchange may have kept, in all
+    kept: int = 0  # publishes in all that an exchange may keep
     are_bodies_read: bool = True
     taken: Selection = ALL
     unread: dict[str, int] = {}
-    taken_since: int | None = 0  # since after which event; None: what was queued before is not over
+    taken_since: int | None = 0  # after this event; None: earlier messages are still queued
 
 
 encode_state = msgspec.msgpack.Encoder().encode
@@ -115,7 +112,7 @@ _decode = msgspec.msgpack.Decoder(TrackerState).decode
 
 
 class UnreadableCheckpointError(ValueError):
-    """A checkpoint's state is nothing that a tracker has given."""
+    """A checkpoint's state that no tracker has written."""
 
 
 def read_state(state: bytes) -> TrackerState:
@@ -137,7 +134,7 @@ _COUNTER_NAMES = {
 }
 
 
-# So many queues are remembered for having handed out what cannot be read, the last ones.
+# Queues that are remembered for unreadable deliveries, the last ones.
 MOST_UNREAD = 1_000
 
 _LACKS = {
@@ -206,23 +203,23 @@ class Tracker:
 
     @property
     def held_since(self) -> int | None:
-        """The time at which the oldest held record reached us (µs), None if none waits."""
+        """The arrival of the oldest held record (µs), None without any."""
         return self._window.oldest
 
     def apply(self, record: Record, moment: int) -> list[StampedEvent]:
-        """Take in one record, which reached us at ``moment``; return the events it leads to.
+        """Take in one record, which reached us at ``moment``; return its events.
 
-        One event as a rule. With a reorder window none while a deliver waits for its publish, and
-        several when the publish comes.
+        One as a rule. With a reorder window none while a deliver waits for its publish, and several
+        when the publish comes.
         """
         return [*self.steps(record, moment)]
 
     def steps(self, record: Record, moment: int) -> Iterable[StampedEvent]:
         """Do what `apply` does, an event at a time, as many may have waited for this record.
 
-        The tracker is not to be asked for anything else before the last of them.
+        No other method may be called before the last of them.
         """
-        # Nearly every record goes the first way, and a microsecond is a twentieth of it.
+        # Nearly every record takes the first branch, where a microsecond is a twentieth.
         replies = self._replies
         publish = replies.direct_reply(record) if replies.are_awaited else None
         mark = fingerprint(record)
@@ -239,9 +236,9 @@ class Tracker:
         return events
 
     def settle(self, settlement: Settlement, moment: int) -> None:
-        """Take in what the broker plugin says, which reached us at ``moment``.
+        """Take in the broker plugin's message, which reached us at ``moment``.
 
-        Where not all is taken, deliveries cannot be counted, so nothing comes of it.
+        It is ignored in a partial trace, where deliveries cannot be counted.
         """
         if not self._takes.is_all or self.is_taking_anew:
             return
@@ -253,9 +250,9 @@ class Tracker:
         self.settlements.note(settlement)
 
     def quarantine(self, record: Unreadable, moment: int) -> None:
-        """Note a record that cannot be read, which reached us at ``moment``: a gap is in its place.
+        """Note an unreadable record, which reached us at ``moment``: a gap is in its place.
 
-        On a cluster a delivery waits as one does whose publish does not come.
+        On a cluster a delivery waits as if its publish did not come.
         """
         self.counters.quarantined += 1
         self._time.hear(moment)
@@ -269,7 +266,7 @@ class Tracker:
         self._omit(record)
 
     def _omit(self, record: Unreadable) -> None:
-        """Leave out a record; what became of deliveries is not known where it may have said so."""
+        """Leave out a record; deliveries that it may have settled become unknown."""
         channel, settlements, reason = record.channel, self.settlements, self._lacks(record)
         if record.kind != "publish" and not record.is_forged:
             if channel in settlements.channels:
@@ -285,7 +282,7 @@ class Tracker:
         self._omissions.append(Omission(record, settlements.last, reason))
 
     def _lacks(self, record: Unreadable) -> str:
-        """What is missing, in words."""
+        """A sentence on the missing record."""
         channel, number = record.channel, self.participants.locate(record.channel)[0]
         place = "a channel that nobody can tell"
         if channel != NOWHERE:
@@ -318,22 +315,22 @@ class Tracker:
         """The copies that wait to be handed over, oldest first; and the tracker's time now."""
         return self._matcher.pending(), self._time.time
 
-    def lose(self, copy: PendingCopy, at: int, reason: LossWord) -> None:
-        """Note that a copy does not wait any more: it is gone (`LostCopy`)."""
+    def lose(self, copy: PendingCopy, moment: int, reason: LossWord) -> None:
+        """Note that a copy is gone (`LostCopy`)."""
         is_unread = self._unread.get(copy.queue, -1) >= copy.recorded_at
-        self._matcher.lose(copy, at, "unread" if is_unread else reason)
+        self._matcher.lose(copy, moment, "unread" if is_unread else reason)
 
     def suspects(self) -> list[Reference | None]:
-        """Return after what publishes are probably missing, as was newly found (`Suspicion`)."""
+        """The events after which publishes are probably missing, found newly (`Suspicion`)."""
         return self._suspicion.take()
 
     @property
     def is_taking_anew(self) -> bool:
-        """Tell whether other exchanges and queues are taken than before, until `take_since`."""
+        """Tell whether the selection has changed, until `take_since`."""
         return self._suspicion.start is None
 
     def take_since(self, event_id: int) -> None:
-        """Say after which event all is there of what is taken now."""
+        """Say after which event the present selection is complete."""
         self._suspicion.start = event_id
 
     def trace_replies(self, are_traced: bool) -> None:
@@ -343,7 +340,7 @@ class Tracker:
     def take_up(self, rules: Rules) -> None:
         """Read messages by other rules from now on, those too that wait in the reorder window.
 
-        What could be named until now still can, and by the keys that it was given.
+        Earlier events keep their keys, and can still be named by them.
         """
         self._linker.take_up(rules)
         for cause in self._matcher.causes():  # as it is after a restart
@@ -353,21 +350,20 @@ class Tracker:
         self._hold_again(records)
 
     def reorder(self, is_on: bool) -> None:
-        """Switch the reorder window on or off; off, it releases what it holds at the next look."""
+        """Switch the reorder window on or off; off, it releases its records at the next look."""
         self._window.span = self._span if is_on else 0
 
     def close_overdue(self, moment: int) -> Iterator[StampedEvent]:
-        """Stamp what has waited in the reorder window for longer than its span, as `steps` does."""
+        """Stamp overdue records of the reorder window, as `steps` does."""
         self._time.hear(moment)
         return self._close_overdue()
 
     def checkpoint(self) -> Checkpoint:
-        """Return what changed since the last call, to be stored with the events since then."""
+        """The changes since the last call, to be stored with the events since then."""
         channels, acted, participants = self.participants.changes()
-        new_copies, removals, lost_copies = self._matcher.changes()
-        lost_copies = [
-            copy if copy.lost_at else replace(copy, at=self._time.clock) for copy in lost_copies
-        ]
+        new_copies, removals, losses = self._matcher.changes()
+        clock = self._time.clock
+        losses = [copy if copy.lost_at else replace(copy, lost_at=clock) for copy in losses]
         replies = self._replies.changes()
         omissions, self._omissions = self._omissions, []
         return Checkpoint(
@@ -377,14 +373,14 @@ class Tracker:
             participants,
             new_copies,
             removals,
-            lost_copies,
+            losses,
             replies,
             self.settlements.changes(),
             omissions,
         )
 
     def forget_before(self, event_id: int) -> list[int]:
-        """Let go of everything that only events with smaller ids hold; retention removes those.
+        """Forget everything that only events with smaller ids hold; retention removes those.
 
         :returns: the numbers of the participants whose ids went back to the pool.
         """
@@ -467,7 +463,7 @@ class Tracker:
         self._hold_again(state.held)
 
     def _hold_again(self, records: Iterable[WaitingRecord]) -> None:
-        """Have records wait, each read by the rules of now."""
+        """Have records wait, each read by the present rules."""
         for record in records:
             name = self.participants.key_of(record.record.channel)
             if record.record.is_event:
@@ -497,7 +493,6 @@ class Tracker:
         )
 
     def _await(self, name: str) -> None:
-        """Note what a participant's head waits for."""
         head = self._window.head(name)
         if head is not None:
             self._window.await_places(name, partial(self._awaited, head))
@@ -508,7 +503,7 @@ class Tracker:
         return [named_by(key) for key in self._linker.sure_keys(head.names)]
 
     def _with_released(self, events: Iterable[StampedEvent]) -> Iterator[StampedEvent]:
-        """Give these events, and stamp the held records that they release, one by the other."""
+        """Yield these events, and those of the held records that they release, one by one."""
         stamped: deque[StampedEvent] = deque()
         for event in events:
             stamped.append(event)
@@ -520,13 +515,12 @@ class Tracker:
                     yield event
 
     def _release(self, name: str) -> Iterator[StampedEvent]:
-        """Stamp what a participant has waiting, up to what has to wait on."""
+        """Stamp a participant's records, up to one that has to wait on."""
         while (head := self._window.head(name)) and not self._must_wait(head):
             yield from self._stamp_held(self._window.release(name))
         self._await(name)
 
     def _stamp_held(self, arrival: WaitingRecord) -> Iterator[StampedEvent]:
-        """Stamp a record, or take in what it says of settlements."""
         if arrival.record.is_event:
             yield self._stamp(arrival.record, arrival.at, arrival.fingerprint, arrival.names)
         elif isinstance(arrival.record, Unreadable):
@@ -617,7 +611,7 @@ class Tracker:
         )
 
     def _is_missed(self, deliver: Deliver) -> bool:
-        """Tell whether the publish of an unmatched delivery was asked for."""
+        """Tell whether the trace takes the publish of an unmatched delivery."""
         return self._takes.is_all or self._matcher.is_publish_taken(deliver)
 
     def _origin_elsewhere(
@@ -625,9 +619,9 @@ class Tracker:
     ) -> tuple[DeliveryOrigin, bytes]:
         """The origin of a delivery that no publish to its queue explains, and its mark.
 
-        Somebody may have added to its headers, or the broker moved it unseen. If neither explains
-        it, it is in doubt, unless it is surely from before the trace: its queue hands out what it
-        held first, and nobody has published its id, or else the broker moves nothing unseen.
+        Somebody may have added to its headers, or the broker moved it unseen. Otherwise it is in
+        doubt, unless it is surely from before the trace: its queue still hands out those messages,
+        and nobody has published its id, or else the broker moves nothing unseen.
         """
         for original in unannotated(deliver):
             original_mark = fingerprint(original)
@@ -664,7 +658,7 @@ def _pool(state: TrackerState) -> IdPool:
 
 
 def _check_numbers(copies: Iterable[PendingCopy], next_copy: int) -> None:
-    """Refuse copies whose numbers do not grow, up to the next that there will be."""
+    """Refuse copies whose numbers do not grow, up to the next one."""
     for number, next_number in pairwise(chain((copy.number for copy in copies), (next_copy,))):
         if next_number <= number:
             raise UnreadableCheckpointError(
@@ -673,11 +667,10 @@ def _check_numbers(copies: Iterable[PendingCopy], next_copy: int) -> None:
 
 
 def _without_causes(names: Names) -> Names:
-    """The names in a publish's message for whoever is handed it."""
+    """The names in a publish's message for its deliveries."""
     # `replace` takes three times as long.
     return Names(names.ids, (), names.conversations, names.found_by, names.called)
 
 
 def _places_of(event: StampedEvent) -> list[Place]:
-    """List the places where an event has put something that a delivery may wait for."""
     return places_of(event.record, event.fingerprint, event.names)

@@ -13,9 +13,9 @@ from aio_pika.patterns import RPC
 from pyspark.sql import SparkSession
 
 from app.jobs.reports import ReportKind, Reports
+from app.restamp.opening import previews
 from app.stored.likely import Overlay
 from app.stored.proposals import proposals_in
-from app.traces.opening import previews
 from app.traces.pipeline import PipelineSettings
 from app.tracker.links import Rule
 from model.described import json_of as shown_as_json

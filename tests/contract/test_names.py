@@ -585,7 +585,7 @@ async def test_the_last_events_that_may_be_named_are_restored_oldest_first(
     await store.batches.append(other.id, strangers.batch())
     named = [each for each in told if each.names.ids]
     for most in (0, 1, 5, 100):
-        restored = (await store.checkpoints.restore(trace_id, 0, named_events=most)).named
+        restored = (await store.checkpoints.restore(trace_id, 0, named_events=most)).named_events
         assert [
             (each.keys, each.is_delivery, each.participant, each.height, each.message.id)
             for each in restored
@@ -596,7 +596,7 @@ async def test_the_last_events_that_may_be_named_are_restored_oldest_first(
         assert [(each.reference.id, each.reference.packed) for each in restored] == [
             (each.reference.id, each.reference.packed) for each in named[max(0, 13 - most) :]
         ]
-    assert len((await store.checkpoints.restore(trace_id, 0)).named) == len(named) == 13
+    assert len((await store.checkpoints.restore(trace_id, 0)).named_events) == len(named) == 13
 
 
 async def test_what_is_waiting_and_may_be_named_is_one_reference(
@@ -607,7 +607,7 @@ async def test_what_is_waiting_and_may_be_named_is_one_reference(
     events = [naming(each, Names((b"k" * 16,))) for each in tracker.apply(record, BEGINNING)]
     await store.batches.append(trace_id, Batch(events, tracker.checkpoint(), b""))
     restored = await store.checkpoints.restore(trace_id, 0)
-    assert restored.named[0].reference is restored.copies[0].cause
+    assert restored.named_events[0].reference is restored.copies[0].cause
 
 
 def test_a_value_has_another_key_in_another_field() -> None:

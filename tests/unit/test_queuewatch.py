@@ -52,7 +52,7 @@ class World:
             self.recorder.settled = Point(1, 2**62)
 
     def wait(self) -> None:
-        self.tracker._time.now += WAIT + 1
+        self.tracker._time.time += WAIT + 1
 
     async def lost(self) -> list[tuple[str, str]]:
         await self.watch.look()
@@ -112,7 +112,7 @@ async def test_what_came_lately_is_not_asked_for(world: World) -> None:
     world.tracker.apply(publish("ann", "other", "amq.rabbitmq.reply-to.x"), 3)
     assert await world.lost() == [("work", "queue_deleted")]
     assert world.asked == ["work"]
-    assert [copy.queue for copy in world.tracker.waiting()[0]] == [
+    assert [copy.queue for copy in world.tracker.pending()[0]] == [
         "work",
         "other",
         "amq.rabbitmq.reply-to.x",

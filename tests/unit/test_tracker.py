@@ -95,7 +95,7 @@ class Store:
                 for event in self.events
                 if event.names.ids
             ],
-            kept=[
+            publishes=[
                 (event.fingerprint[:BYTES], event.reference)
                 for event in self.events
                 if isinstance(event.record, Publish)

@@ -77,7 +77,7 @@ class Checkpoints(Subject):
         connection: AsyncConnection,
         trace_id: int,
         handovers: int,
-        named_events: int = Bounds().named,
+        named_events: int = Bounds().named_events,
         prefetched: RestorePoint | None = None,
     ) -> RestorePoint:
         """The last checkpoint of a trace, with this many last handovers and named events.
@@ -120,13 +120,13 @@ class Checkpoints(Subject):
             ledger=ledger,
             last_event_id=last_event_id,
             recorded_at=recorded_at,
-            named=await _read_named(trace, named_events, channels),
+            named_events=await _read_named(trace, named_events, channels),
             link_rules=tuple(
                 rule.rule for rule in await link_rules.list_effective(connection, trace_id)
             ),
             own_rules=tuple(await link_rules.list_own(connection, trace_id)),
-            kept=await _read_published(trace, last_event_id),
-            lost=await _read_lost_copies(trace),
+            publishes=await _read_published(trace, last_event_id),
+            lost_copies=await _read_lost_copies(trace),
             open_channels=await settlements.open_channels(connection, trace_id),
             in_hand=await settlements.in_hand(connection, trace_id),
             begins=(epoch, first_event_id),
@@ -218,7 +218,7 @@ async def _read_handovers(trace: _Restoration, limit: int) -> list[Handover]:
 async def _read_published(trace: _Restoration, last: int) -> list[tuple[bytes, Reference]]:
     """The last publishes that an exchange may keep, each with its fingerprint, oldest first."""
     first = last - LOOK_BACK
-    earlier = [publish for publish in trace.previous.kept if (publish[1].id or 0) > first]
+    earlier = [publish for publish in trace.previous.publishes if (publish[1].id or 0) > first]
     query = (
         select(_events.fingerprint, _events.id, _events.clock, _events.lamport)
         .where(_events.trace_id == trace.trace_id, _events.type == int(EventType.published))
@@ -298,14 +298,14 @@ async def _read_named(
                 queue=row.queue,
             )
         )
-    oldest_first = _last(trace.previous.named, newest_first, limit)
+    oldest_first = _last(trace.previous.named_events, newest_first, limit)
     if oldest_first:
         consequences, originals = await _read_consequences(trace, oldest_first[0].reference.id or 0)
         for event in oldest_first:
             if event.is_delivery:
                 event.led_to = consequences[event.reference.id]
             else:
-                event.again = originals.get(event.reference.id)
+                event.original = originals.get(event.reference.id)
     return oldest_first
 
 

@@ -185,13 +185,13 @@ async def quarantine(
     crowd = max((key for key in stored if key[1] == CROWD), default=None)
     alike: dict[tuple[int, str], list[Omission]] = {}
     for omission in omissions:
-        key = (omission.after.id or 0, omission.reason)
+        key = (omission.previous.id or 0, omission.reason)
         if key not in stored and key not in alike and len(stored) + len(alike) >= MOST_NEAR:
             key = crowd = crowd or (key[0], CROWD)
         alike.setdefault(key, []).append(omission)
     for (after_id, reason), group in alike.items():
         end = {
-            "before_event_id": 1 + max(omission.after.id or 0 for omission in group),
+            "before_event_id": 1 + max(omission.previous.id or 0 for omission in group),
             "until": max(omission.record.recorded_at for omission in group),
         }
         if number := stored.get((after_id, reason)):

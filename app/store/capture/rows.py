@@ -121,7 +121,7 @@ def copy_rows(trace_id: int, copies: Iterable[PendingCopy]) -> list[Row]:
 
 
 def lost_copy_rows(trace_id: int, copies: Iterable[LostCopy]) -> list[Row]:
-    return [(trace_id, copy.cause.id, copy.queue, copy.at, copy.reason) for copy in copies]
+    return [(trace_id, copy.cause.id, copy.queue, copy.lost_at, copy.reason) for copy in copies]
 
 
 def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:

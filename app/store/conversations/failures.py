@@ -32,7 +32,7 @@ from app.stored.failures import (
     FailurePage,
     failure_page,
 )
-from app.tracker.links.probes import FAILED
+from app.tracker.links.probes import FAILURE_KEY
 from model.deaths import NOT_FINAL
 from model.error_queues import Forward, forward_of
 from model.event import Event
@@ -213,7 +213,7 @@ def _list(
     query = select(event_id.label("id"), literal_column(f"'{kind}'").label("kind"))
     order: list[ColumnElement[Any]] = [event_id.desc()]
     if kind is FailureKind.error_queue:
-        bounds.append(_index.key == FAILED)
+        bounds.append(_index.key == FAILURE_KEY)
         order = [_index.turn, *order]
     elif kind in _ID_COLUMNS:
         query = query.distinct()  # an event may be overdue twice

@@ -77,7 +77,7 @@ class QueueWatch:
             recorder.is_ledger_new = True  # stored with the next batch, or by itself
 
     async def _old_copies(self) -> dict[str, list[PendingCopy]]:
-        copies, time = self._recorder.tracker.waiting()
+        copies, time = self._recorder.tracker.pending()
         by_queue: defaultdict[str, list[PendingCopy]] = defaultdict(list)
         for first in range(0, len(copies), SLICE):
             for copy in copies[first : first + SLICE]:

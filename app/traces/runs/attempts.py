@@ -101,7 +101,7 @@ class RunningTrace:
         """The number of copies in a queue published before a time (µs); None until restored."""
         if self._stage is None:
             return None
-        copies, _ = self._stage.tracker.waiting()
+        copies, _ = self._stage.tracker.pending()
         return sum(copy.queue == queue and copy.recorded_at < moment for copy in copies)
 
     def drain(self) -> None:

@@ -36,7 +36,7 @@ from app.traces.runs.stamper import Stamper, Stretch, identity
 from app.traces.status import Snapshot
 from app.traces.supervisor import failure_in_words, patiently
 from app.tracker import Tracker
-from app.tracker.events import NEVER
+from app.tracker.events import NO_EVENT_ID
 
 if TYPE_CHECKING:
     from app.broker.consumer import TraceStream
@@ -326,12 +326,12 @@ class Run:
         if len(suspects) < len(stretch.suspects):
             gaps.suspect(CAUSE_FORGOTTEN, stretch.messages, newest)
 
-    def _forget_settlements(self, stretch: Stretch, event_id: int = NEVER) -> None:
+    def _forget_settlements(self, stretch: Stretch, event_id: int = NO_EVENT_ID) -> None:
         """Note that deliveries may be missing since an event, so that no count is right."""
         self._recorder.tracker.settlements.forget(event_id)
         if stretch.batch is not None:
             checkpoint = stretch.batch.checkpoint
-            checkpoint.settlements = checkpoint.settlements.forgotten(event_id)
+            checkpoint.settlements = checkpoint.settlements.forget(event_id)
 
     async def _commit(self, stretch: Stretch) -> None:
         """Store a batch, then acknowledge it.

@@ -168,7 +168,7 @@ _EMPTY_VALUES = frozenset(
     {b"", b"00000000-0000-0000-0000-000000000000", b"null", b"None", b"nil", b"undefined", b"NaN"}
 )
 
-EMPTY_TEXTS = frozenset(each.decode() for each in _EMPTY_VALUES)
+EMPTY_TEXTS = frozenset(value.decode() for value in _EMPTY_VALUES)
 
 
 def values(raw: Any, refused: Counter[str], *, of_table: bool = True) -> list[bytes]:

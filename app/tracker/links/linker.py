@@ -1,23 +1,22 @@
-"""Causes that a publish names: edges, and what is said of them in numbers.
+"""Causes that a publish names: edges, and their counts.
 
 Headers say which message. Which delivery of it led to a publish, and which of several messages with
-one id, is known as far as deliveries can be told apart. In this order, those are meant:
+one id, is known as far as deliveries can be told apart. In this order, these are meant:
 
-1. on the publish's channel, else on its connection, else to its participant, and of a copy that a
-   channel was handed again the last;
-2. for a reply, those that were not answered yet (and likewise of what is published again);
-3. where the participant was handed none, what it published itself;
-4. else those to its program, where the policy takes programs apart;
+1. deliveries on the publish's channel, else on its connection, else to its participant, and of a
+   copy that a channel was handed again the last;
+2. for a reply, those without one yet (and likewise for a message that is published again);
+3. without deliveries to the participant, its own publishes;
+4. else deliveries to its program, where the policy takes programs apart;
 5. else the publish, as the id came by a way outside the broker.
 
-One is the cause. Of several deliveries of one message, the message is, that is its publish, and
-each of them may be. So is the first of several messages where all others are this one, published
-again, as a retry is: whichever is meant, it led there. Else none of several messages is for
-certain: that is `ambiguous`. Whoever uses an id that another user's messages have is no reason to
-take its message for the cause: of what several users publish under one id, channels do not decide.
+One is the cause. Of several deliveries of one message, its publish is, and each of them may be. So
+is the first of several messages where all others repeat it, as retries do. Else none of several
+messages is for certain: that is `ambiguous`. Where several users publish under one id, channels do
+not decide: using another user's id makes nobody's message a cause.
 
-At a place that several programs share, a delivery to somebody else there may be, as programs have
-several connections, and perhaps no name.
+At a place that several programs share, a delivery to somebody else may be the cause, as programs
+have several connections, and perhaps no name.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ from model.words import EdgeKind, Way
 # An enum's member by its name takes three times as long as a global.
 _WAY_KNOWN, _WAY_MISSED, _WAY_HIDDEN = Way.known, Way.missed, Way.hidden
 _KINDS = tuple(EdgeKind)  # by number, as those of rules
-# Most events that one key may mean, each in the publish's clock and stored as its candidate.
+# Candidates of one key: each is stored, and in the publish's clock.
 MOST_CANDIDATES = 8
-# A message is answered once, and published again once, for each time that it is handed over.
+# A message is answered once, and published again once, for each handover.
 _SINGLE = (EdgeKind.reply, EdgeKind.forward)
 
 
 class Linker:
-    """The rules of a trace, and the events that they may speak of."""
+    """The rules of a trace, and the events that messages may name."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Linker:
     ) -> None:
         """Remember at most ``limit`` events.
 
-        ``numbered`` gives a participant by its number, ``stamped`` how many events there were.
+        ``numbered`` gives a participant by its number, ``stamped`` the number of events so far.
         """
         self.unread: Counter[str] = Counter()
         self._go_by(rules)
@@ -73,34 +72,30 @@ class Linker:
         self._limit = limit
         self._numbered = numbered
         self._stamped = stamped
-        self._rule_starts: dict[
-            str, int
-        ] = {}  # how many events there were before a rule held, if any
+        self._rule_starts: dict[str, int] = {}  # the number of events before a rule held, if any
         self._places = places
         self.counts: dict[str, LinkCount] = {}
 
     @property
     def has_forgotten(self) -> bool:
-        """Tell whether something that could have been named had to make room."""
+        """Tell whether an event that could be named had to make room."""
         return self._memory.has_forgotten
 
     @property
     def young(self) -> dict[str, int]:
-        """The rules that hold since not long ago, and how many events there were before."""
+        """The rules that do not hold for long yet, with the number of events before."""
         return {name: count for name, count in self._rule_starts.items() if self._is_young(name)}
 
     def take_up(self, rules: Rules) -> None:
-        """Go by other rules from now on. What is counted for a rule goes with it."""
+        """Go by other rules from now on. The counts of dropped rules go."""
         old_rules = {rule.name: rule for rule in self._rules.rules}
         unchanged = {rule.name for rule in rules.rules if old_rules.get(rule.name) == rule}
         stamped = self._stamped()
         self.counts = {name: count for name, count in self.counts.items() if name in unchanged}
-        new_rules = {
-            rule.name: stamped for rule in rules.rules if stamped and rule.name not in unchanged
-        }
-        self._rule_starts = {
-            name: count for name, count in self.young.items() if name in unchanged
-        } | new_rules
+        starts = {name: count for name, count in self.young.items() if name in unchanged}
+        if stamped:
+            starts |= {rule.name: stamped for rule in rules.rules if rule.name not in unchanged}
+        self._rule_starts = starts
         self._go_by(rules)
 
     def _go_by(self, rules: Rules) -> None:
@@ -126,24 +121,21 @@ class Linker:
         return self._rules.read_bodies
 
     def read_bodies_again(self) -> None:
-        """Note that bodies were not looked into until now: such rules hold from here on."""
+        """Note that bodies were not read until now: such rules hold from here on."""
         if stamped := self._stamped():
             rules = self._rules.rules
             self._rule_starts |= {rule.name: stamped for rule in rules if rule.looks_into_bodies}
 
     def names_of(self, record: Record, message: Reference) -> Names:
-        """The names in a delivery's message; ``message`` is the publish behind it.
-
-        That has said it already, unless the broker has changed something on the way.
-        """
+        """The names in a delivery's message: its publish's, unless the broker changed headers."""
         if message.names is None or has_broker_headers(record):
             return self.read(record)
         return message.names
 
     def published(self, record: Record) -> tuple[list[Reference], bool]:
-        """Publishes with a message's id and body, newest first; and whether there were no others.
+        """Publishes with a message's id and body, newest first; and whether these are all.
 
-        Without an id, or where bodies are not looked into, none are known.
+        None are known without an id, or where bodies are not read.
         """
         key = self._rules.message_key(record)
         if key is None:
@@ -156,9 +148,9 @@ class Linker:
     def edges(
         self, names: Names, publisher: LiveParticipant, channel_key: int, connection: str
     ) -> tuple[Edge, ...]:
-        """The causes that a publish names, as far as they are known, each once for each rule.
+        """The causes that a publish names, each once for each rule, and candidates.
 
-        And those that may be, where several are meant. Those that are not known are counted.
+        Unknown causes are counted.
         """
         edges: list[Edge] = []
         links: list[tuple[list[NamedEvent], EdgeKind]] = []
@@ -167,21 +159,20 @@ class Linker:
             rule = rules[rule_number]
             kind = _KINDS[rule.kind]
             namesakes = memory.newest(key)
-            own_events = [
+            local = [
                 event
                 for event in namesakes
                 if event.participant == number or event.connection == connection
             ]
-            if len(own_events) > 1:
-                own_events = [event for event in own_events if event.is_delivery] or own_events
-            if len(own_events) == 1 and not rule.alone and _are_few(namesakes):  # nearly always
-                (event,) = candidates = own_events
+            if len(local) > 1:
+                local = [event for event in local if event.is_delivery] or local
+            if len(local) == 1 and not rule.alone and _are_few(namesakes):  # nearly always
+                (event,) = candidates = local
                 way = _WAY_KNOWN if event.participant == number else self._way(event, publisher)
                 edges.append(Edge(event.reference, rule.name, kind, way))
             else:
-                publisher_place = publisher, channel_key, connection
                 candidates, cause = self._resolve(
-                    rule, key, namesakes, own_events, *publisher_place
+                    rule, key, namesakes, local, publisher, channel_key, connection
                 )
                 candidates = _newest_of_each(candidates, number)
                 if cause is None:
@@ -217,7 +208,7 @@ class Linker:
         return [key for rule, key in names.causes if self._rules[rule].sure]
 
     def is_early(self, names: Names, number: int, place: str | None) -> bool:
-        """Tell whether a publish names what no event of its participant or place is known of.
+        """Tell whether a publish names an event that its participant and place have not met.
 
         ``number`` is the participant's, 0 if it has not acted yet.
         """
@@ -242,49 +233,39 @@ class Linker:
         rule: Rule,
         key: Key,
         events: list[NamedEvent],
-        own_events: list[NamedEvent],
+        local: list[NamedEvent],
         publisher: LiveParticipant,
         channel_key: int,
         connection: str,
     ) -> tuple[list[NamedEvent], Reference | None]:
         """The events that may be meant by a key, newest first, and the certain cause, if any.
 
-        ``events`` are the newest with the key, ``own_events`` the publisher's or its connection's.
+        ``events`` are the newest with the key, ``local`` the publisher's or its connection's.
         """
         publishes = [event for event in events if not event.is_delivery]
         is_all = True
         crowded = self._memory.crowded(key, publisher.number)
         if crowded is not None:
-            participant_events, publishes = crowded
-            own_events = (
-                [event for event in participant_events if event.is_delivery]
-                or own_events
-                or participant_events
-            )
-            is_all = len(participant_events) <= LOOK_BACK and bool(participant_events)
+            acts, publishes = crowded
+            local = [event for event in acts if event.is_delivery] or local or acts
+            is_all = 0 < len(acts) <= LOOK_BACK
         is_alone = not (rule.alone and self._memory.is_ambiguous(key))
-        is_copied = (
-            len({identity and identity.user for identity in map(self._identity_of, publishes)}) > 1
-        )
-        if not own_events or is_copied:
+        owners = map(self._identity_of, publishes)
+        is_copied = len({owner and owner.user for owner in owners}) > 1
+        if not local or is_copied:
             neighbours = [event for event in events if self._is_beside(event, publisher)]
-            participant_events = [
-                event for event in neighbours if self._is_of_program(event, publisher)
-            ]
-            own_events += [event for event in participant_events if event not in own_events]
-            own_events = [event for event in own_events if event.is_delivery] or own_events
-            if not own_events:
+            acts = [event for event in neighbours if self._is_of_program(event, publisher)]
+            local += [event for event in acts if event not in local]
+            local = [event for event in local if event.is_delivery] or local
+            if not local:
                 return self._resolve_elsewhere(rule, key, events, publishes, neighbours)
-        candidates = own_events
-        if own_events[0].is_delivery and (not is_copied or _are_of_one(own_events)):
-            on_channel = [event for event in own_events if event.channel_key == channel_key]
-            candidates = (
-                on_channel
-                or [event for event in own_events if event.connection == connection]
-                or own_events
-            )
+        candidates = local
+        if local[0].is_delivery and (not is_copied or _are_of_one(local)):
+            on_channel = [event for event in local if event.channel_key == channel_key]
+            on_connection = [event for event in local if event.connection == connection]
+            candidates = on_channel or on_connection or local
         if _KINDS[rule.kind] in _SINGLE:
-            candidates = _open_events(candidates, own_events, 1 << rule.kind)
+            candidates = _open_events(candidates, local, 1 << rule.kind)
         if is_all and is_alone and len(candidates) == 1:
             return candidates, candidates[0].reference
         if not is_alone:
@@ -301,7 +282,7 @@ class Linker:
         publishes: list[NamedEvent],
         neighbours: list[NamedEvent],
     ) -> tuple[list[NamedEvent], Reference | None]:
-        """Take the place of `_meant` where the publisher's program has no event with the key."""
+        """Do what `_resolve` does where the publisher's program has no event with the key."""
         handed = [event for event in neighbours if event.is_delivery]
         if self._memory.is_ambiguous(key):
             is_all = len(events) < LOOK_BACK and not rule.alone
@@ -317,11 +298,9 @@ class Linker:
             for event in events
         ]
 
-    def _way_to(
-        self, cause: Reference, candidates: list[NamedEvent], publisher: LiveParticipant
-    ) -> Way:
-        """The way in which a publisher knows of a certain cause, or of what may be beside it."""
-        ways = [self._way(event, publisher) for event in candidates]
+    def _way_to(self, cause: Reference, acts: list[NamedEvent], publisher: LiveParticipant) -> Way:
+        """The way in which a publisher knows of a certain cause, or of ``acts`` of its message."""
+        ways = [self._way(event, publisher) for event in acts]
         if _WAY_KNOWN in ways or cause.clock.leq(publisher.stamp):
             return _WAY_KNOWN
         return _WAY_MISSED if _WAY_MISSED in ways else _WAY_HIDDEN
@@ -351,10 +330,7 @@ class Linker:
         return count
 
     def _is_young(self, rule: str) -> bool:
-        """Tell whether what a rule's messages name may have come before it held.
-
-        For about as long as a message is remembered that it does read.
-        """
+        """Tell whether a rule's messages may name events from before it held."""
         count = self._rule_starts.get(rule)
         return count is not None and self._stamped() - count < self._limit
 
@@ -368,7 +344,6 @@ class Linker:
             count.unseen += 1
 
     def _way(self, event: NamedEvent, publisher: LiveParticipant) -> Way:
-        """The way in which a publisher knows of an event that it names."""
         if event.participant == publisher.number or self._is_past_of(event, publisher):
             return _WAY_KNOWN
         owner = self._numbered(event.participant)
@@ -377,7 +352,7 @@ class Linker:
         return way_from(owner, publisher, self._places)
 
     def _is_past_of(self, event: NamedEvent, publisher: LiveParticipant) -> bool:
-        """Tell whether another's event is before all that a participant does next, unlinked."""
+        """Tell whether another's event is in a participant's past without a link."""
         owner = self._numbered(event.participant)
         if owner is None:  # its interval may be another's by now
             return event.reference.clock.leq(publisher.stamp)
@@ -385,24 +360,22 @@ class Linker:
 
 
 def _are_few(events: list[NamedEvent]) -> bool:
-    """Tell whether these are all that have a key, and of one publish at most."""
+    """Tell whether these are all events of a key, with at most one publish."""
     if len(events) < 3:
         return True
     return len(events) < LOOK_BACK and sum(not event.is_delivery for event in events) < 2
 
 
 def _are_of_one(events: list[NamedEvent]) -> bool:
-    """Tell whether all are of one message."""
     return all(are_of_one_message(events[0], event) for event in events[1:])
 
 
 def _message_of(events: list[NamedEvent]) -> Reference | None:
-    """The publish of a message that was handed over several times, where it is known."""
     return next((event.message for event in events if isinstance(event.message, Reference)), None)
 
 
 def _newest_of_each(events: list[NamedEvent], number: int) -> list[NamedEvent]:
-    """Of what is meant all of a participant, and of all others the newest, as many as may be."""
+    """All events of the participant, and the newest of each other, up to `MOST_CANDIDATES`."""
     newest: dict[object, NamedEvent] = {}
     for event in events:
         newest.setdefault(id(event) if event.participant == number else (event.participant,), event)
@@ -410,13 +383,8 @@ def _newest_of_each(events: list[NamedEvent], number: int) -> list[NamedEvent]:
 
 
 def _open_events(
-    candidates: list[NamedEvent], own_events: list[NamedEvent], kind: int
+    candidates: list[NamedEvent], local: list[NamedEvent], kind: int
 ) -> list[NamedEvent]:
-    """Of events that each lead to one publish of a kind, those that have not yet.
-
-    If all that are meant have, others may be meant that have not.
-    """
+    """Candidates that have not led to a publish of this kind yet, else all ``local`` events."""
     unlinked = [event for event in candidates if not event.led_to & kind]
-    return unlinked or (
-        candidates if all(event.led_to & kind for event in own_events) else own_events
-    )
+    return unlinked or (candidates if all(event.led_to & kind for event in local) else local)
