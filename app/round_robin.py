@@ -1,4 +1,4 @@
-"""A queue in which owners take turns: nobody waits behind all that another has asked for."""
+"""A queue in which owners take turns: nobody waits behind all requests of another."""
 
 from __future__ import annotations
 

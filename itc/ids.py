@@ -17,7 +17,7 @@ IdTree: TypeAlias = "int | tuple[IdTree, IdTree]"
 IdNode: TypeAlias = tuple[IdTree, IdTree]
 Id: TypeAlias = "str | IdNode | None"
 
-EVERYTHING = ""
+WHOLE = ""
 
 
 def check_path(path: str) -> str:
@@ -27,7 +27,7 @@ def check_path(path: str) -> str:
     return path
 
 
-def along(path: str, tree: IdTree) -> IdTree:
+def nest(path: str, tree: IdTree) -> IdTree:
     """The tree that is ``tree`` at the end of the path and 0 elsewhere."""
     for side in reversed(path):
         tree = (tree, 0) if side == "0" else (0, tree)
@@ -38,7 +38,7 @@ def to_tree(owned: Id) -> IdTree:
     """The id in the paper's form."""
     if owned is None:
         return 0
-    return along(owned, 1) if isinstance(owned, str) else owned
+    return nest(owned, 1) if isinstance(owned, str) else owned
 
 
 def descend(tree: IdTree) -> tuple[str, IdTree]:
@@ -95,7 +95,7 @@ def split(owned: Id) -> tuple[Id, Id]:
         return owned + "0", owned + "1"
     path, end = descend(owned)
     left, right = cast("IdNode", end)
-    return from_normal(along(path, (left, 0))), from_normal(along(path, (0, right)))
+    return from_normal(nest(path, (left, 0))), from_normal(nest(path, (0, right)))
 
 
 def union(a: Id, b: Id) -> Id:
@@ -122,7 +122,7 @@ def _union(a: IdTree, b: IdTree) -> Walk[IdTree]:
     return pair(left, right)
 
 
-def same(a: Id, b: Id) -> bool:
+def own_same(a: Id, b: Id) -> bool:
     """Tell whether two ids own the same."""
     if not (isinstance(a, tuple) and isinstance(b, tuple)):
         return a == b

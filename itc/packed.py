@@ -27,7 +27,7 @@ from typing import TypeAlias, TypeVar
 
 from itc.core import Buffer, core
 from itc.errors import MalformedError
-from itc.ids import along, check_path
+from itc.ids import check_path, nest
 from itc.nodes import EventTree, leaf, node
 from itc.trees import text
 from itc.varint import append_varint, read_varint
@@ -121,7 +121,7 @@ def _event_text(data: Buffer) -> str:
 
 @lru_cache(maxsize=10_000)  # there are far fewer participants than events
 def _interval_text(path: str) -> str:
-    return text(along(check_path(path), 1))
+    return text(nest(check_path(path), 1))
 
 
 def _by_levels(tree: EventTree) -> tuple[bytearray, list[int]]:

@@ -145,7 +145,7 @@ class Stamp:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stamp):
             return NotImplemented
-        return ids.same(self._id, other._id) and self.packed == other.packed
+        return ids.own_same(self._id, other._id) and self.packed == other.packed
 
     def __hash__(self) -> int:
         return hash((self.interval, self.packed))
@@ -160,7 +160,7 @@ class Stamp:
 
 def seed() -> Stamp:
     """The stamp that owns everything and has seen nothing: where every universe begins."""
-    return Stamp(ids.EVERYTHING, ZERO)
+    return Stamp(ids.WHOLE, ZERO)
 
 
 def pack(stamp: Stamp) -> bytes:

@@ -1,8 +1,8 @@
-"""Restamping as a job, in a process of its own, which ends with it.
+"""The job that restamps, in a process of its own, which ends with it.
 
-The process puts the new stamps aside while the trace runs on. When it has caught up, the trace
-pauses, the process does the rest and has the new take the place of the old in one transaction, and
-the trace goes on by the new rules. A process that is killed leaves the old, or has left the new.
+The process puts new stamps aside while the trace runs on. When it has caught up, the trace pauses,
+the process does the rest and swaps the stamps in one transaction, and the trace goes on by the new
+rules. A process that is killed leaves the old stamps, or has left the new.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODULE = "app.restamp.process"
 LINE_BYTES = 1 << 20
 
 Pause: TypeAlias = Callable[[str], AbstractAsyncContextManager[tuple[object, int]]]
-"""Has a virtual host's trace pause; gives the trace, and the epoch to write under meanwhile."""
+"""Pauses a virtual host's trace; gives the trace, and the epoch to write under meanwhile."""
 
 
 @dataclass(eq=False)

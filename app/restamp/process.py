@@ -1,9 +1,8 @@
 """A process that restamps one trace: ``python -m app.restamp.process``.
 
 Reads its settings from the first line of stdin, what to do from the second, and when the trace
-pauses a third: the epoch under which it may be written to. Says on stdout how far it is (see
-`app.restamp.job`). It ends when its stdin does, whatever it is about: then nobody holds the trace
-any more.
+pauses a third: the epoch under which it may be written to. Reports its progress on stdout (see
+`app.restamp.job`). It ends at once when its stdin does: then nobody holds the trace any more.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ORDER_BYTES = 1 << 24
 
 
 class RestampOrder(msgspec.Struct, frozen=True):
-    """An order to restamp, and by which rules."""
+    """An order to restamp a trace by these rules."""
 
     vhost: str
     trace_id: int

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CHUNK = 2_000
 CHUNK_WITH_MESSAGES = 200  # each with as much of its body as is stored
-# So few events behind, the rest may wait for the pause.
+# A lap of this few events: the rest may wait for the pause.
 SMALL_LAP = 5_000
 # Events that a preview reads, and how long it may take.
 MOST_PREVIEWED = 10_000
@@ -43,7 +43,7 @@ class Replay:
         report: Callable[[Progress], None],
         settings: PipelineSettings,
     ) -> None:
-        """Do it by ``rules``, and else by the ``settings`` of all traces."""
+        """Restamp by ``rules``, and by the ``settings`` of all traces."""
         self._store = store
         self._trace_id = trace_id
         self._rules = rules
@@ -62,7 +62,7 @@ class Replay:
         self._last_id = self._last_key = self._event_count = 0
 
     async def catch_up(self) -> None:
-        """Put new stamps aside until few events have none, or no fewer than a lap before."""
+        """Put new stamps aside until a lap is small, or no longer shrinks."""
         await self._store.clear(self._trace_id)
         previous_lap = None
         while True:
@@ -74,7 +74,7 @@ class Replay:
             previous_lap = lap
 
     async def finish(self, epoch: int | None = None) -> RestampOutcome:
-        """Stamp the rest of a trace that pauses, and have the new take the place of the old.
+        """Stamp the rest of a trace that pauses, and swap the stamps.
 
         Raises `CheckpointError` if the trace's checkpoint cannot be read, and `LeaseLostError` if
         the trace was taken since ``epoch``, so that it pauses no more.
@@ -104,9 +104,9 @@ class Replay:
         return msgspec.structs.replace(outcome, edges=edges, cut=self._restamper.cut)
 
     async def preview(self, overlay: Overlay) -> None:
-        """Have an overlay hold what its events would say if the trace began there.
+        """Fill an overlay with its events' links and keys, as if the trace began there.
 
-        It ends where too many were read, or for too long. Nothing is put aside.
+        It ends after too many events, or too long. Nothing is put aside.
         """
         self._last_id, deadline = overlay.first - 1, time.monotonic() + PREVIEW_SECONDS
         while (events := await self._next()) and events[0].id <= overlay.last:
@@ -141,7 +141,7 @@ class Replay:
             )
             if self._restamper.has_met(events):
                 return events
-            # Newer than these events, so that theirs are among them; unless retention came between.
+            # Newer than these events, so with all of theirs, unless retention came between.
             channels = await self._store.channels(self._trace_id, after_number=self._last_key)
             if channels:
                 self._last_key = channels[-1][0]

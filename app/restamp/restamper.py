@@ -1,9 +1,9 @@
-"""Stored events stamped anew, by other rules of who acts and of what is quiet.
+"""New stamps for stored events, by other rules of who acts and of what is quiet.
 
 Nothing is matched again: causes, matches and types stay as they are stored, and so do links, unless
-the messages are read again by other rules of links; how a publisher knows of what it names is found
-anew. Ids are a linear extension of happens-before, so events are taken in the order of their ids; a
-received event whose cause is no longer stored joins nothing.
+the messages are read again by other rules of links; only the ways of links are found anew. Ids are
+a linear extension of happens-before, so events are taken in the order of their ids; a received
+event whose cause is no longer stored joins nothing.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Restamper:
         self._clients: dict[str, Sequence[Incarnation]] = {}
         # By the channel's stored key: the key here, and who acts.
         self._acting: dict[int, tuple[int, LiveParticipant]] = {}
-        self._owner: dict[Channel, int] = {}  # the stored key of those that acted last
+        self._owner: dict[Channel, int] = {}  # the stored key of its last act
         self._last: dict[int, int] = {}  # a stored channel's last event
         self._first: dict[int, int] = {}  # a participant's first event
-        # Events of this chunk, and of the one before with others whose clocks are to be joined.
+        # Events of this chunk; those of the previous one, and others whose clocks are to be joined.
         self._recent: dict[int, Reference] = {}
         self._previous: dict[int, Reference] = {}
         self._quiet_before = self._quiet_now = 0
@@ -69,13 +69,13 @@ class Restamper:
         self._read_cut = rules.for_cut_bodies().read
         self._linker = Linker(rules, most_named, self._participants.numbered, _zero, places)
         self._steps = Steps(self._participants, self._linker)
-        self.cut = 0  # messages read again of whose bodies only a part is stored
-        # By rule: how many more causes are known, and came by hidden ways, than it was stored.
+        self.cut = 0  # messages read again with a part of their bodies
+        # By rule: causes that became known, and that came by hidden ways, since they were stored.
         self._more_known: Counter[str] = Counter()
         self._more_hidden: Counter[str] = Counter()
 
     def meet(self, channels: Iterable[tuple[int, Channel]]) -> list[str]:
-        """Take in channels by their stored keys; returns connections to `introduce` before."""
+        """Take in channels by their stored keys; returns connections to `introduce` next."""
         new = dict(channels)
         self._channels |= new
         connections = {channel.connection: None for channel in new.values()}
@@ -91,33 +91,33 @@ class Restamper:
         return sorted(names - self._clients.keys())
 
     def introduce(self, clients: Mapping[str, Sequence[Incarnation]]) -> None:
-        """Say which clients' connections had a name, the oldest first."""
+        """Tell the incarnations of connections, by name, the oldest first."""
         self._clients.update(clients)
 
     def has_met(self, events: Iterable[StoredEvent]) -> bool:
-        """Tell whether the channels of all these events are known."""
+        """Tell whether all channels of these events are known."""
         return all(event.channel_key in self._channels for event in events)
 
     def missing_causes(self, events: Sequence[StoredEvent]) -> list[int]:
         """The ids of causes whose new clocks are not at hand."""
         ids = {event.id for event in events}
-        # What messages name, read again, is remembered with its clock.
+        # Causes that messages name, read again, are remembered with their clocks.
         causes = {cause for event in events for cause in event.joins}
         return sorted(causes - ids - self._recent.keys())
 
     def stamp(
         self, events: Sequence[StoredEvent], clocks: Mapping[int, Reference]
     ) -> list[NewStamp]:
-        """Stamp the next events; ``clocks`` are the new clocks of what is `wanted` of them."""
+        """Stamp the next events; ``clocks`` are those of their `missing_causes`."""
         self._previous, self._recent = {**self._recent, **clocks}, {}
         stamps = [self._stamp(event) for event in events]
-        self._participants.changes()  # nobody else takes them, and they would grow
+        self._participants.changes()  # which would grow
         return stamps
 
     def end(self, state: bytes | None, first_id: int) -> RestampResult:
         """The replacement of the old stamps, once the last stored event is stamped.
 
-        ``state`` is that of the trace's checkpoint; retention may meanwhile have removed what is
+        ``state`` is that of the trace's checkpoint; retention may meanwhile have removed events
         before ``first_id``. Raises `UnreadableCheckpointError`.
         """
         participants = self._participants
@@ -138,7 +138,7 @@ class Restamper:
             old = msgspec.structs.replace(
                 old,
                 totals=msgspec.structs.replace(old.totals, links=self._linker.counts),
-                # Of what is cut nobody knows the id and body together.
+                # Id and body together are not known of cut messages.
                 forgot_named=self._linker.has_forgotten or self.cut > 0,
                 young_rules={},
             )
@@ -191,7 +191,7 @@ class Restamper:
             [reference for reference in (message, *causes) if reference is not None],
             message or event.cause,
             quiet,
-            # What spans tell of is no evidence of what messages name, here as in capture.
+            # Links of spans are no evidence of messages' names, here as in capture.
             [
                 Way(link.way)
                 for link in links
@@ -224,10 +224,10 @@ class Restamper:
         return (self._read_cut if event.is_cut else self._linker.read)(record)
 
     def _influences(self, acts: Sequence[StoredLink]) -> Iterator[Influence]:
-        """Yield the broker's acts, with whoever had it act by the new policy.
+        """Yield the broker's acts, with the new participants behind them.
 
-        What somebody did meanwhile is found anew from that; of a delivery that retention has
-        removed it is all that is left.
+        Acts of the meantime are found anew; they stay only where retention has removed their
+        deliveries.
         """
         causes = [act for act in acts if act.rule != LAST_BEFORE_RETURN]
         meanwhile = [act for act in acts if act.rule == LAST_BEFORE_RETURN]
@@ -242,10 +242,10 @@ class Restamper:
     def _links(
         self, stored: tuple[StoredLink, ...], publisher: LiveParticipant
     ) -> tuple[StoredLink, ...]:
-        """The links of an event that is stamped next, each with the `Way` that it has now."""
+        """The links of the next event, each with its present `Way`."""
         ways = [self._way(link, publisher) for link in stored]
         pairs = [*zip(stored, ways, strict=True)]
-        # What may have reached a publisher's program has, as far as evidence goes.
+        # A candidate that may have reached the publisher's program counts as having done so.
         missed_rules = {
             link.rule
             for link, way in pairs
@@ -273,9 +273,9 @@ class Restamper:
     def _count_changes(
         self, stored: tuple[StoredLink, ...], links: tuple[StoredLink, ...]
     ) -> tuple[StoredLink, ...]:
-        """The links that have another way than was stored, which are counted, and all of spans.
+        """Count and return the links with another way than stored, and all links of spans.
 
-        Of these more may come until the new stamps take their place: what is here, they have.
+        More links of spans may come until the swap; the new stamps have those returned here.
         """
         pairs = [*zip(stored, links, strict=True)] if links else ()
         for old, new in pairs:
@@ -287,7 +287,7 @@ class Restamper:
         return self._recent.get(event_id) or self._previous.get(event_id)
 
     def _actor(self, event: StoredEvent) -> tuple[int, LiveParticipant]:
-        """Return who acts on an event's channel; its first event decides."""
+        """The channel's key here and its participant; its first event decides."""
         acting = self._acting.get(event.channel_key)
         if acting is None:
             channel = self._channels[event.channel_key]
@@ -311,7 +311,7 @@ class Restamper:
         """The name of the client that had a channel's connection at a time (µs).
 
         None, so that it is assumed, where several had it: stored events of one channel may be of
-        more than one of them, as under policies that are not told when a connection closes.
+        more than one of them, as under policies without the end of connections.
         """
         clients = self._clients.get(channel.connection, ())
         incarnations = [client for client in clients if client.user == channel.user]
@@ -322,7 +322,7 @@ class Restamper:
 
 
 def _record(event: StoredEvent, channel: Channel) -> Record:
-    """As much of the record as quiet traffic, or what it says of causes, is told by."""
+    """The part of an event's record that quiet patterns and rules of links read."""
     path = event.exchange, event.routing_keys
     if event.queue is None:
         return Publish(channel, *path, event.routed_queues, event.properties, event.body)
@@ -330,7 +330,7 @@ def _record(event: StoredEvent, channel: Channel) -> Record:
 
 
 def _zero() -> int:
-    """No event was stamped before the rules held: they are the first's, too."""
+    """The number of events before the rules held: none, they are the first's, too."""
     return 0
 
 

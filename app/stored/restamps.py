@@ -50,7 +50,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
     @property
     def joins(self) -> tuple[int, ...]:
-        """The events that it comes after, beside its participant's last event."""
+        """Its causes, beside its participant's last event."""
         named = tuple(link.cause for link in self.named)
         return named if self.cause is None else (self.cause, *named)
 
@@ -90,7 +90,7 @@ class RestampResult(msgspec.Struct, frozen=True):
 
 
 class Incarnation(msgspec.Struct, frozen=True):
-    """A connection of a name that others may have had before: since when (µs), and whose."""
+    """One of the connections that had a name in turn: its start (µs), user and client."""
 
     opened_at: int
     user: str

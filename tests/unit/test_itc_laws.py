@@ -138,9 +138,9 @@ def test_leq_is_a_partial_order(x, y, z):
 def test_an_event_on_an_interval_is_the_general_fill_and_grow(tree, path):
     event = Stamp.from_trees(0, tree)._event
     by_path = events.raise_interval(event, path)
-    assert by_path == events.advance(event, ids.along(path, 1))
+    assert by_path == events.advance(event, ids.nest(path, 1))
     assert (
-        peers.PlainStamp(ids.along(path, 1), Stamp(None, event).trees()[1]).event()._event
+        peers.PlainStamp(ids.nest(path, 1), Stamp(None, event).trees()[1]).event()._event
         == (Stamp(None, by_path).trees()[1])
     )
 
@@ -178,6 +178,6 @@ def test_an_owned_interval_is_named_by_its_path(event, path, deeper):
     stamp = Stamp.of_interval(path, 7)
     assert stamp.interval == path
     assert stamp.height_at(path + deeper) == 7
-    assert stamp.trees()[0] == ids.along(path, 1)
+    assert stamp.trees()[0] == ids.nest(path, 1)
     assert stamp.join(Stamp.from_trees(0, event)).event().interval == path
     assert Stamp.of_interval(path).peek() == seed().peek()

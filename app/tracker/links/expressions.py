@@ -1,4 +1,4 @@
-"""Expressions for places in a message, as AsyncAPI's runtime expressions, and what is a value.
+"""Expressions for places in a message, as AsyncAPI's runtime expressions, and their values.
 
 ``$message.header#/order/id`` and ``$message.payload#/lines/0/id`` hold a JSON pointer (RFC 6901)
 into the table of headers or the JSON body; ``$message.property#/correlation_id`` is ours, and names
@@ -7,8 +7,8 @@ counts from the end of an array, so ``/stack/-1`` is its last element.
 
 A value is text, a whole number (which equals its decimal text, so that 17 in a body is ``17`` in a
 header) or an AMQP byte array (which equals the text that it spells). Booleans, fractions, tables
-and what stands for nothing, such as an empty text or the UUID of zeros, are no values: they would
-link what only looks alike. A list gives the values of its elements.
+and empty values, such as the UUID of zeros, are no values: they would link unrelated messages. A
+list gives the values of its elements.
 """
 
 from __future__ import annotations
@@ -71,10 +71,7 @@ class Expression(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Expression:
-        """Read what somebody wrote.
-
-        :raises ExpressionError: says what is wrong, and in which column.
-        """
+        """Read a text; raises `ExpressionError`."""
         if len(text) > LONGEST_EXPRESSION:
             raise ExpressionError(
                 f"an expression has at most {LONGEST_EXPRESSION} characters, not {len(text)}",
@@ -163,7 +160,7 @@ def _differs(text: str, start: str) -> int:
     return length + 1
 
 
-# What libraries write where they have nothing to say.
+# Values of libraries that have nothing to say.
 _EMPTY_VALUES = frozenset(
     {b"", b"00000000-0000-0000-0000-000000000000", b"null", b"None", b"nil", b"undefined", b"NaN"}
 )
@@ -172,9 +169,9 @@ EMPTY_TEXTS = frozenset(value.decode() for value in _EMPTY_VALUES)
 
 
 def values(raw: Any, refused: Counter[str], *, of_table: bool = True) -> list[bytes]:
-    """The values that a place holds, as bytes; none if there are too many, which is counted.
+    """The values at a place, as bytes; none if there are too many, which is counted.
 
-    ``of_table``: it is of an AMQP table, where ``{"base64": …}`` is a byte array.
+    ``of_table``: in an AMQP table ``{"base64": …}`` is a byte array.
     """
     if type(raw) is str and len(raw) <= SHORT:  # nearly always
         text = raw.encode("utf-8", "surrogatepass")

@@ -1,8 +1,7 @@
-"""The last events that carry keys, bounded, by which later messages may name them.
+"""The last events with keys, by which later messages may name them.
 
-A message may be known from its publish and from several deliveries: to several queues, again after
-a crash, or because it was sent again under the same id; and others may have the same id. Which of
-them is meant, the `Linker` decides.
+Several events may share a key: a message's publish and its deliveries, repeated publishes, and
+other messages with the same id. The `Linker` decides among them.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from app.tracker.events import NamedEvent, Reference
 from app.tracker.links.names import Key
 from model.sound import share
 
-# How many events with equal keys are looked through, the newest: ids repeat where messages are
-# retried, and where they go to many queues.
+# The newest events of a key that are looked through: ids repeat where messages are retried, and
+# where they go to many queues.
 LOOK_BACK = 32
 # Events are sorted by their keys this many at a time, which takes half as long for each, or as soon
-# as somebody names one. Whoever does waits for the sorting, so they are no more.
+# as a message names one. That message waits for the sorting, so they are no more.
 AT_ONCE = 250
 
 
@@ -61,10 +60,10 @@ class LinkCount(msgspec.Struct):
 
 
 class _Crowd:
-    """The many events of a key: those of each participant, and the publishes among them.
+    """The many events of a key, by participant, and the publishes among them.
 
-    And the newest one of another message than the event behind it. As the oldest are forgotten
-    first, the key is several messages' for as long as that one is remembered.
+    ``last_other`` is the newest event of another message than the one behind it. As the oldest are
+    forgotten first, the key is several messages' for as long as that one is remembered.
     """
 
     __slots__ = ("by_participant", "last_other", "newest", "published")
@@ -98,9 +97,8 @@ class LinkMemory:
     """The last events that others may name.
 
     Nearly every message can be named, and few are. So events are noted in a row, and sorted by
-    their keys, taken in, some at a time. Few have the same key: these are looked through, and only
-    where they are many are they sorted, too. So what an answer takes does not grow with what is
-    remembered, whoever chose the keys.
+    their keys some at a time. The events of a key are looked through where they are few, and sorted
+    into a crowd where they are many: the work of a look does not grow with the memory.
     """
 
     def __init__(self, limit: int) -> None:
@@ -113,11 +111,10 @@ class LinkMemory:
 
     @property
     def has_forgotten(self) -> bool:
-        """Tell whether something that could have been named had to make room."""
+        """Tell whether an event that could be named had to make room."""
         return self._has_forgotten or len(self._events) + len(self._pending) > self._limit
 
     def restore(self, events: Iterable[NamedEvent], *, has_forgotten: bool) -> None:
-        """Fill in what was known, oldest first."""
         for event in events:
             self.note(event)
         self._has_forgotten |= has_forgotten
@@ -135,7 +132,7 @@ class LinkMemory:
         return self._events.newest(key, LOOK_BACK)
 
     def crowded(self, key: Key, number: int) -> tuple[list[NamedEvent], list[NamedEvent]] | None:
-        """Of a key that more events have: those of a participant, and the publishes, newest first.
+        """A crowd's events of a participant, and its publishes, newest first; None without a crowd.
 
         Up to `LOOK_BACK` of both, and one more of the participant's if it has more.
         """
@@ -157,7 +154,7 @@ class LinkMemory:
         return any(not are_of_one_message(events[0], event) for event in events[1:])
 
     def forget_before(self, event_id: int) -> None:
-        """Drop what retention has removed: events with smaller ids."""
+        """Drop events with smaller ids, which retention has removed."""
         self._take_in()
         while (event := self._events.oldest()) is not None:
             if event.reference.id is None or event.reference.id >= event_id:
@@ -165,7 +162,7 @@ class LinkMemory:
             self._forget_oldest()
 
     def _take_in(self) -> None:
-        """Put what was noted where it is found."""
+        """Sort the noted events by their keys."""
         if not self._pending:
             return
         pending, events, limit = self._pending, self._events, self._limit
@@ -180,7 +177,7 @@ class LinkMemory:
         self._next = number
 
     def _crowd(self, newest: NamedEvent) -> None:
-        """Take note of the newest event of keys that many have; of all if they were few before."""
+        """Add the newest event to its keys' crowds; a new crowd gets all events of its key."""
         for key in newest.keys:
             crowd = self._crowds.get(key)
             if crowd is not None:
@@ -214,7 +211,7 @@ def are_of_one_message(first: NamedEvent, second: NamedEvent) -> bool:
 
 
 def first_published(candidates: list[NamedEvent], events: list[NamedEvent]) -> Reference | None:
-    """The one publish that all that are meant go back to, by what was published again, if any.
+    """The one publish that all candidates repeat, if there is one.
 
     ``events`` are all that have the key, newest first.
     """

@@ -1,4 +1,4 @@
-"""Names: a message's own, those of its causes, and what was made of that."""
+"""Names in a message: its own, and those of its causes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import msgspec
 
 KEY_BYTES = 16
 Key: TypeAlias = bytes
-"""16 bytes that stand for a value under a rule; values are unbounded, and anybody chooses them."""
+"""16 bytes for a value under a rule; values are unbounded, and anybody chooses them."""
 
 
 class Names(msgspec.Struct, frozen=True, gc=False):
     """The keys in one message.
 
     ``ids`` are those by which other messages may name it, ``causes`` those that it names itself,
-    each with the number of the rule that says so; ``conversations`` those that it shares with
-    whatever belongs together, and ``found_by`` those that people look for. ``called`` are those
-    that people look for, too, of which few messages have the same: ids of messages, its own and
-    those that it names. By them deliveries are found through their publish.
+    each with its rule's number, ``conversations`` those that its conversation shares. People search
+    by ``found_by``, and by ``called``: ids of messages, its own and those that it names, which few
+    messages share, so that deliveries are found through their publish.
     """
 
     ids: tuple[Key, ...] = ()

@@ -1,4 +1,4 @@
-"""The rules of one trace: where each comes from, and which stands for which."""
+"""The rules of one trace: their makers, and which replaces which."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def of_all(rules: Iterable[Rule]) -> tuple[TraceRule, ...]:
 def merged(of_all: Sequence[TraceRule], own: Sequence[Rule]) -> tuple[TraceRule, ...]:
     """All rules of a virtual host, in the order in which they are numbered.
 
-    Of its own, one with the name of another stands in that one's place, and the rest come behind.
-    No more than `MOST_RULES` hold: a file may have grown since the last of its own were set.
+    One of its own replaces another of the same name, and the rest come behind. No more than
+    `MOST_RULES` hold: a file may have grown since.
     """
     own_rules = {rule.name: TraceRule(rule, Origin.own) for rule in own}
     all_of_them = {

@@ -1,9 +1,9 @@
-"""Places in a message whose values become keys, and what the keys are for.
+"""Probes: places in a message whose values become keys, and the keys' uses.
 
 With the built-in rules a message of a usual framework gives some ten keys, and all of it is to take
-a few microseconds. So what is of one header's or property's text is read by a compiled reader
-(`_names.pyx`), which asks a `Probe` for everything else. A digest begins as a copy of one that has
-taken in the space's name, which takes half the time of a new one.
+a few microseconds. So a compiled reader (`_names.pyx`) reads the text of single headers and
+properties, and asks a `Probe` for everything else. A digest begins as a copy of one that has taken
+in the space's name, which takes half the time of a new one.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ MOST_IDS = 8  # by which one message can be named; each takes memory for as long
 
 _BODY_ENDS = 512  # bytes of a body's beginning and of its end that tell it from others
 
-# What a key is for; a cause has its rule's number with it.
+# Uses of a key; a cause has its rule's number with it.
 IDS, CAUSES, CONVERSATIONS, FOUND_BY, CALLED = range(5)  # in the order of the fields of `Names`
 Use: TypeAlias = tuple[int, int]
 Take: TypeAlias = Callable[[str], str | None]
 
 
 def hasher(space: str, parts: int) -> blake2b:
-    """The beginning of a digest, behind which come this many parts.
+    """The beginning of a digest of this many parts, each behind its length if there are several.
 
-    No two spaces' begin alike. A single part follows as it is, several each behind its length.
+    No two spaces' begin alike.
     """
     return blake2b(_prefix(space, parts), digest_size=KEY_BYTES)
 
@@ -72,7 +72,7 @@ def ends(body: bytes) -> bytes:
 
 
 class ProbedMessage:
-    """A message that is looked into; headers that are no table have nothing in them."""
+    """A message under a probe; headers that are no table count as empty."""
 
     __slots__ = ("_payload", "headers", "properties", "record", "refused")
 
@@ -82,12 +82,11 @@ class ProbedMessage:
         self.headers: dict[str, Any] = headers if type(headers) is dict else {}
 
     def find(self, place: Expression) -> Any:
-        """The value at a place; None if there is none."""
         return finder(place)(self)
 
     @property
     def payload(self) -> Any:
-        """The body's JSON, parsed when first asked for."""
+        """The body's JSON, parsed once."""
         try:
             return self._payload
         except AttributeError:
@@ -102,7 +101,7 @@ _REPLY_TO = Expression(Source.property, ("reply_to",))
 def _addresses(reply_to: Any) -> Any:
     """An address for replies, and the routing keys that it may mean.
 
-    Spring's are ``exchange/key``, those of AMQP 1.0, JMS and STOMP ``/queues/key`` and the like.
+    Spring writes ``exchange/key``; AMQP 1.0, JMS and STOMP ``/queues/key`` and the like.
     """
     if type(reply_to) is not str or "/" not in reply_to:
         return reply_to
@@ -112,7 +111,7 @@ def _addresses(reply_to: Any) -> Any:
 
 @lru_cache(maxsize=10_000)
 def finder(place: Expression) -> Callable[[ProbedMessage], Any]:
-    """The function that finds the value of a place in a message, or None."""
+    """The function that finds a place's value in a message, or None."""
     name, *deeper = place.tokens
     if place.source is Source.payload:
         return lambda message: place.find(message.payload)
@@ -133,11 +132,7 @@ _NO_KEY = (None,)
 
 
 class Inquiry(NamedTuple):
-    """What of a message a probe asks for: the values of places, where conditions hold.
-
-    Keys are made in a ``space``, with what `takes` ``take`` out of a value; `Rule` says what the
-    others mean.
-    """
+    """A probe's question: the values of places, where conditions hold. Fields as of `Rule`."""
 
     parts: tuple[Expression, ...]
     space: str
@@ -148,7 +143,7 @@ class Inquiry(NamedTuple):
 
 
 class Probe:
-    """What asks messages an `Inquiry`, and the uses of their keys."""
+    """Asks messages an `Inquiry`, and knows the uses of their keys."""
 
     def __init__(self, inquiry: Inquiry) -> None:
         parts, space, conditions, take, same_body, body_begins = inquiry
@@ -156,7 +151,7 @@ class Probe:
         self.conditions = conditions
         self.finders = [(finder(part), part.source is not Source.payload) for part in parts]
         self.addresses = [index for index, part in enumerate(parts) if part == _REPLY_TO]
-        # Headers of which one has to be there: quick about most messages.
+        # Headers of which one has to be there: rules out most messages quickly.
         self.needed_headers = [
             frozenset(place.tokens[0] for place in condition.places)
             for condition in conditions
@@ -170,7 +165,7 @@ class Probe:
 
     @property
     def looks_into_bodies(self) -> bool:
-        """Tell whether it says anything of a message only with the whole body at hand."""
+        """Tell whether it needs the whole body."""
         begins = self.body_begins.decode()
         return needs_bodies(self.parts, self.conditions, begins, same_body=self.same_body)
 
@@ -185,11 +180,11 @@ class Probe:
         return all(condition.is_met(message.find) for condition in self.conditions)
 
     def answer(self, message: ProbedMessage) -> list[Key]:
-        """The keys that a message gives, none if it does not meet the conditions."""
+        """The keys of a message; none if it does not meet the conditions."""
         return self.keys(message) if self.may_speak(message) else []
 
     def keys(self, message: ProbedMessage) -> list[Key]:
-        """The keys that a message gives that meets the conditions."""
+        """The keys of a message that meets the conditions."""
         of_body = framed(ends(message.record.body)) if self.same_body else b""
         if len(self.finders) > 1:
             return [self._digest(data + of_body) for data in self._join(message)]
@@ -200,7 +195,7 @@ class Probe:
         return [self._digest(framed(value) + of_body if of_body else value) for value in values]
 
     def _join(self, message: ProbedMessage) -> list[bytes]:
-        """Several places' values, of each one; of an address for replies all."""
+        """The joined values of several places, one of each, or all of an address for replies."""
         joint = [b""]
         for number in range(len(self.finders)):
             values = self._values(number, message)
@@ -223,11 +218,11 @@ class Probe:
 
 
 FAILURE_KEY: Key = hasher("failed", 0).digest()
-"""The key under which publishes are found that say themselves that a message failed."""
+"""The key of publishes that say themselves that a message failed."""
 
 
 class FailureProbe(Probe):
-    """A probe for what a library says of a message that it puts into an error queue."""
+    """A probe for a library's marks on messages that it puts into an error queue."""
 
     def __init__(self, profile: ErrorProfile) -> None:
         headers = tuple(Expression(Source.header, (name,)) for name in profile.says)
@@ -246,10 +241,9 @@ class FailureProbe(Probe):
         return [] if forward_of(message.properties, *path, record.body) is None else [FAILURE_KEY]
 
 
-# A condition: places, each with whether it is a header; whether it holds; how what it is about
-# begins. And a probe: the beginning of its digests, its conditions, whether the body counts, what
-# takes the id out of a text, its uses; or, without such a beginning, what gives its keys of a
-# `ProbedMessage` in place of what takes.
+# A condition: places, each with whether it is a header; whether it holds; a beginning. And a probe:
+# the beginning of its digests, its conditions, whether the body counts, the function that takes the
+# id out of a text, its uses; or, without a beginning, the function from a `ProbedMessage` to keys.
 _Condition: TypeAlias = tuple[tuple[tuple[bool, str], ...], bool, str]
 Compiled: TypeAlias = tuple[
     bytes | None,
@@ -262,7 +256,7 @@ _Trigger: TypeAlias = tuple[Source, str]
 
 
 def _compiled(probe: Probe, uses: tuple[Use, ...], trigger: _Trigger) -> Compiled:
-    """A probe as the compiled reader takes it for what triggers it."""
+    """A probe as the compiled reader takes it for one trigger."""
     (first, *other_parts) = probe.parts
     is_elsewhere = (first.source, first.tokens[0]) != trigger
     places = [first, *(place for condition in probe.conditions for place in condition.places)]
@@ -285,16 +279,16 @@ def _is_whole(place: Expression) -> bool:
 
 
 def _is_named(place: Expression) -> bool:
-    """Tell whether a place is in a header or a property, by whose name it is found."""
+    """Tell whether a place is in a header or a property."""
     if place.source is Source.property:
         return place.tokens[0] not in ENVELOPE
     return place.source is Source.header
 
 
 def triggers_of(probe: Probe) -> Sequence[_Trigger]:
-    """What triggers a probe, whichever is there: the rarest, a header that it looks at or needs.
+    """A probe's triggers: the headers that it reads or needs, which are rarest, else a property.
 
-    Else a property, or the body, which has no name.
+    None for probes of the body alone.
     """
     looked_at = [(part.source, part.tokens[0]) for part in probe.parts if _is_named(part)]
     headers = [place for place in looked_at if place[0] is Source.header]
@@ -303,7 +297,7 @@ def triggers_of(probe: Probe) -> Sequence[_Trigger]:
     return (headers or looked_at)[:1]
 
 
-# What a message says: its names' fields, where rules have to decide.
+# The fields of `Names`, where rules have to decide.
 Fields: TypeAlias = tuple[
     tuple[Key, ...],
     tuple[tuple[int, Key], ...],
@@ -315,10 +309,10 @@ OfBody: TypeAlias = tuple[Probe, tuple[Use, ...]]
 
 
 class Triggers:
-    """The probes of publishes, or of deliveries, by what triggers them.
+    """The probes of publishes, or of deliveries, by their triggers.
 
-    ``read`` gives what headers and properties say, ``of_content_type`` the beginnings of the bodies
-    that are looked into, and the probes of these.
+    ``read`` gives the names in headers and properties, ``of_content_type`` the beginnings of bodies
+    to read, and their probes.
     """
 
     def __init__(self, probes: Iterable[Probe], *, causes: bool) -> None:
@@ -353,7 +347,7 @@ class Triggers:
         ).read
 
     def of_body(self, record: Record) -> Sequence[OfBody]:
-        """The probes that look into a record's body."""
+        """The probes of a record's body."""
         content_type = record.properties.get("content_type")
         if type(content_type) is not str:  # a forged trace message's may be anything
             content_type = None

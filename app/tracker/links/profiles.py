@@ -1,7 +1,7 @@
-"""The rules that hold without anybody's asking: what the libraries that people use write.
+"""The built-in rules, as found in the sources of libraries.
 
-Read in the libraries' sources. A rule is here only if what it says is so wherever its headers are;
-`docs/links.md` has them as a table for people, and says what is left out and why.
+A rule is here only if it holds wherever its headers are; `docs/links.md` has them as a table for
+people, and says what is left out and why.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from app.tracker.links.rule import Rule
 from app.tracker.links.rules import CONVERSATION, MESSAGE_ID, MOVED_RULE
 from model.error_queues import ERROR_PROFILES
 
-# Whoever publishes a message again because it failed, or as a copy for the audit, says so in one of
-# these. None is passed on to other messages.
+# Headers of messages that are published again because they failed, or as a copy for the audit. None
+# is passed on to other messages.
 PUBLISHED_AGAIN = (
     "NServiceBus.Retries",
     "NServiceBus.ProcessingEnded",

@@ -1,4 +1,4 @@
-"""A rule: what of a message names which other message, and how somebody writes it down."""
+"""A rule: the places by which messages name each other, and its form in JSON."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class RuleError(ValueError):
 class Condition(msgspec.Struct, frozen=True):
     """The condition that one of these places holds something, or that none does.
 
-    Nothing, ``false``, 0 and what is empty do not count as something; with ``begins`` only a text
-    does that begins with it.
+    ``false``, 0 and empty values count as nothing; with ``begins`` only a text counts that begins
+    with it.
     """
 
     places: tuple[Expression, ...]
@@ -45,7 +45,7 @@ class Condition(msgspec.Struct, frozen=True):
         return self.places == _CONTENT_TYPE
 
     def is_met(self, find: Callable[[Expression], Any]) -> bool:
-        """Tell whether a message meets it; ``find`` gives what stands at a place."""
+        """Tell whether a message meets it; ``find`` gives a place's value."""
         for place in self.places:
             raw = find(place)
             if raw and (not self.begins or (type(raw) is str and raw.startswith(self.begins))):
@@ -69,18 +69,17 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """The rule by which one message names another, or a conversation.
 
     ``child`` are the places in the message that names, ``parent`` those in the one that is named:
-    equal values mean each other, several places all of theirs. A conversation has no parent: who
-    has the same values belongs to it.
+    their values must be equal. A conversation has no parent: messages with the same values belong
+    to it.
 
-    ``space``: rules with the same one mean the same ids, and those with another never. ``take``:
-    what of the value counts (`takes`). ``where`` and ``parent_where`` are what must hold of the
-    child and the parent. ``same_body``: and both have the same body. ``body_begins``: only bodies
-    that begin so are looked into.
+    Rules with the same ``space`` mean the same ids. ``take`` extracts the id of a value (`takes`).
+    ``where`` and ``parent_where`` are conditions on the child and the parent; with ``same_body``
+    their bodies must be equal. ``body_begins``: only bodies that begin so are read.
 
-    ``sure``: who names a cause has one. False where everybody has the value and few have a cause,
-    as a routing key that may or may not be somebody's ``reply_to``: then a cause that is not found
-    is no cause that is missing. ``alone``: several messages may have the same id, so an id names a
-    message only while no other has it.
+    ``sure``: a message with the value has a cause. False where everybody has the value and few have
+    a cause, as a routing key that may or may not be somebody's ``reply_to``: then an unknown cause
+    is none that is missing. ``alone``: several messages may have the same id, so it names a message
+    only while no other has it.
     """
 
     name: str
@@ -97,7 +96,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool = False
 
     def __post_init__(self) -> None:
-        """Check what no type says; raises `RuleError`."""
+        """Check all that types do not; raises `RuleError`."""
         _check_texts(self)
         _check_places(self)
 
@@ -108,7 +107,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def looks_into_bodies(self) -> bool:
-        """Tell whether messages say anything by it only with their bodies at hand."""
+        """Tell whether it needs messages' bodies."""
         conditions = (*self.where, *self.parent_where)
         return needs_bodies(
             (*self.child, *self.parent), conditions, self.body_begins, same_body=self.same_body
@@ -116,9 +115,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Rule:
-        """Read what `to_json` writes, or somebody has written.
-
-        One place may stand without a list around it.
+        """Read a rule as `to_json` writes it; one place may stand without a list around it.
 
         :raises RuleError: says which rule, which field and what is wrong with it.
         """
@@ -139,7 +136,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**{field: _FIELDS[field](name, field, fields[field]) for field in fields})
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values, without what is as it usually is."""
+        """The rule as JSON values, without defaults."""
         usual = {field.name: field.default for field in msgspec.structs.fields(self)}
         values = {field: getattr(self, field) for field in _FIELDS}
         return {field: _to_json(value) for field, value in values.items() if value != usual[field]}

@@ -1,8 +1,8 @@
 """Reading of a message's names and causes, under all rules of a trace at once.
 
-Every rule is taken apart into probes: places whose values become keys, and what the keys are for.
-A probe is triggered by one header, by one property, or by the body's type, so a message without any
-of these is done after three looks. Rules that make the same keys of the same places share a probe.
+Every rule is taken apart into probes: places whose values become keys, and the keys' uses. A probe
+is triggered by one header, by one property, or by the body's type, so a message without any of
+these is done after three looks. Rules that make the same keys of the same places share a probe.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ LONGEST_HEADER = 255  # bytes, of a header's name in AMQP
 
 NAMES_ITSELF, TOO_MANY_KEYS = "names itself", "too many keys"
 
-# Under which the built-in rules' conversations are found, whichever carrier brought them.
+# The space of the built-in rules' conversations, whichever carrier brought them.
 CONVERSATION = "conversation"
 MESSAGE_ID = "message_id"
-# What makes two trace messages one message, whatever was changed on the way; `forward` asks for it
-# too.
+# The inquiry that makes two trace messages one message, whatever changed on the way; `forward` has
+# it too.
 SAME_MESSAGE = Inquiry((Expression(Source.property, (MESSAGE_ID,)),), "forward", same_body=True)
-# The rule of what the broker's own clients publish again; they act as this user.
+# The rule of messages that the broker's own clients move; they act as this user.
 MOVED_RULE, _BROKER = "forward-moved", "none"
 _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
-# How bodies begin that may be encoded; AMQP 1.0's sections begin with 0.
+# The first bytes of bodies that may be encoded; AMQP 1.0's sections begin with 0.
 _ENCODED = FIRST_BYTES | {0}
 
 
@@ -78,8 +78,8 @@ def search_key(field: str, value: str) -> Key:
 class Rules:
     """The rules of a trace, numbered in their order.
 
-    ``refused`` counts, by reason, what was asked for and not read: bodies and values beyond the
-    bounds, and messages that name themselves. ``read_bodies`` says whether bodies are looked into.
+    ``refused`` counts unread values by reason: bodies and values beyond the bounds, and messages
+    that name themselves. ``read_bodies`` says whether bodies are read.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class Rules:
     ) -> None:
         """Take the rules, and the names of ``indexed`` headers by which events are found.
 
-        Events are found by the headers that rules look at, too, unless ``found_by`` says which
-        ones they are: those of all traces, where a trace has rules of its own. It is another's
-        ``indexed``: each with whether it holds an id of a message, which few messages share.
+        Events are found by the rules' headers, too, unless ``found_by`` names all: those of all
+        traces, where a trace has rules of its own. It is another's ``indexed``: each with whether
+        it holds an id of a message, which few messages share.
 
         :raises RuleError: for too many of either, and names that are there twice.
         """
@@ -126,7 +126,7 @@ class Rules:
         return len(self.rules)
 
     def for_cut_bodies(self) -> Rules:
-        """The same rules for messages whose body is not whole: what looks into it says nothing."""
+        """The same rules for messages whose body is cut: probes that need it are left out."""
         rules = copy.copy(self)
         rules.read_bodies = False
         probes = [probe for probe in self._probes.values() if not probe.looks_into_bodies]
@@ -156,7 +156,7 @@ class Rules:
         return self._with_moved(record, names) if record.channel.user == _BROKER else names
 
     def _with_moved(self, record: Record, names: Names) -> Names:
-        """The names in what a shovel or a federation link publishes: it is what it was handed."""
+        """The names in a message that a shovel or a federation link moved: it is its own cause."""
         number = self._of_moved
         if number is None or names.causes or type(record) is not Publish:
             return names
@@ -187,7 +187,7 @@ class Rules:
     def _with_body(
         self, names: Names | Fields, of_body: Sequence[OfBody], record: Record
     ) -> Fields:
-        """What was found in a message, and in its body."""
+        """The names in a message and in its body."""
         name_fields: tuple[Any, ...] = astuple(names) if isinstance(names, Names) else names
         fields: list[list[Any]] = [*map(list, name_fields)]
         message = self.look_into(record)
@@ -202,7 +202,7 @@ class Rules:
         return ids, tuple(causes), conversations, found_by, message_ids
 
     def _decide(self, fields: Fields) -> Names:
-        """The names among what was found: not too many, and only causes that may be meant."""
+        """The names in these fields: not too many, and only causes that may be meant."""
         ids, causes, conversations, found_by, message_ids = fields
         if len(ids) > MOST_IDS:
             ids = self._refused()
@@ -222,10 +222,10 @@ class Rules:
     def _select_causes(
         self, causes: tuple[tuple[int, Key], ...], ids: tuple[Key, ...]
     ) -> tuple[tuple[int, Key], ...]:
-        """The causes without what a message cannot mean, each under the first rule that says so.
+        """The causes that a message can mean, each under the first rule that names it.
 
-        It cannot mean itself, unless it is the same message again. And if it surely is, whatever
-        else it names is what the first one named: its cause is that it came before.
+        It cannot mean itself, unless it is published again. And if it surely is, its other names
+        are those of the first publish, and only that is its cause.
         """
         rules = self.rules
         if len(causes) == 1:  # nearly always
@@ -263,7 +263,7 @@ class Rules:
         self._use(Inquiry(rule.parent, rule.shared_space, rule.parent_where, *options), IDS)
 
     def _use(self, inquiry: Inquiry, use: int, number: int = 0) -> None:
-        """Have the keys that answer an inquiry used so, with others or alone."""
+        """Add a use to an inquiry's keys."""
         probe = self._probes.get(inquiry)
         if probe is None:
             probe = self._probes[inquiry] = Probe(inquiry)
@@ -271,7 +271,7 @@ class Rules:
 
 
 def _looked_at(rules: Iterable[Rule], indexed: Iterable[str]) -> dict[str, bool]:
-    """The headers that rules look at, and others: each with whether it holds an id of a message.
+    """The rules' headers, and others: each with whether it holds an id of a message.
 
     It does where rules compare it as a whole, and none takes it for a conversation's.
     """
