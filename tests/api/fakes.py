@@ -378,7 +378,7 @@ class FakeSpark:
     @staticmethod
     def _archive(work: Json) -> Json:
         """As if the two events of `ARCHIVED` had been archived, and nothing is again."""
-        had = Archive.find(Path(work["archives"]), work["vhost"], 1)
+        had = Archive.of_vhost(Path(work["archives"]), work["vhost"], 1)
         if had.through:
             return {"vhost": had.vhost, "through": had.through, "events": 0, "files": 0, "bytes": 0}
         name = "day=2026-01-02/1-2.parquet"

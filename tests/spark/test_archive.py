@@ -312,7 +312,7 @@ def test_an_id_in_neither_place_is_unknown(pruned: Pruned, export: Export) -> No
 
 
 def test_the_archive_is_partitioned_by_day_and_read_by_others(pruned: Pruned) -> None:
-    folder = Archive.find(pruned.archives, "/", 1).folder
+    folder = Archive.of_vhost(pruned.archives, "/", 1).folder
     table = ds.dataset(str(folder), partitioning="hive", exclude_invalid_files=True).to_table()
     days = set(table.column("day").to_pylist())
     assert days == {"2026-01-01", "2026-01-02"}
@@ -347,7 +347,7 @@ def test_an_archive_of_another_store_is_left_alone(spark: SparkSession, tmp_path
 def test_a_cut_file_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
     url = random_history(random.Random(4), 60, 3, 0.1).write(tmp_path / "s.db")
     archive(spark, url, tmp_path / "archives", NOON + DAY)
-    found = Archive.find(tmp_path / "archives", "/", 1)
+    found = Archive.of_vhost(tmp_path / "archives", "/", 1)
     assert found.is_whole
     file = found.folder / found.parts[0].file
     file.write_bytes(file.read_bytes()[:-1])
@@ -368,7 +368,7 @@ def test_an_archive_that_breaks_off_holds_what_it_held(spark: SparkSession, tmp_
 
     with pytest.raises(JobError, match="cancelled"):
         archive(spark, url, tmp_path / "archives", NOON + DAY, stop)
-    assert Archive.find(tmp_path / "archives", "/", 1).through == 0
+    assert Archive.of_vhost(tmp_path / "archives", "/", 1).through == 0
     assert archive(spark, url, tmp_path / "archives", NOON + DAY)["events"] == 300
-    folder = Archive.find(tmp_path / "archives", "/", 1).folder
+    folder = Archive.of_vhost(tmp_path / "archives", "/", 1).folder
     assert not list(folder.glob(".part-*"))
