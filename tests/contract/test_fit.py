@@ -219,8 +219,8 @@ async def test_service_and_jobs_say_the_same(
     trace_id, ids = await told(store, policy, orders=2)
     with DatabaseAddress.from_url(database_url).connect() as connection:
         jobs = Jobs(connection)
-        missing = jobs.missing(trace_id, ids[-1], ids[0])
-        missed = jobs.missed(trace_id, missing)
+        missing = jobs.split_participants(trace_id, ids[-1], ids[0])
+        missed = jobs.missed_links(trace_id, missing)
         said = doubts_of([], jobs.misfit(trace_id), missing, missed)
     assert said == await store.doubts.of_trace(trace_id)
     assert missed == ([MissedLinks(RULE, 2)] if policy is Policy.channel else [])
