@@ -73,7 +73,7 @@ class Closing:
         self.stopping = asyncio.Event()
         self._task = asyncio.create_task(self._give_up(), name="closing")
 
-    def remaining(self) -> float:
+    def seconds_left(self) -> float:
         if self._deadline is None:
             return self._seconds
         return max(0.0, self._deadline - asyncio.get_running_loop().time())
@@ -88,13 +88,13 @@ class Closing:
 
         async def work_at_end() -> None:
             await self.stopping.wait()
-            await work(self.remaining())
+            await work(self.seconds_left())
 
         task = asyncio.create_task(work_at_end(), name="what is done first at the end")
 
         async def finish() -> None:
             if self.stopping.is_set():
-                await asyncio.wait({task}, timeout=self.remaining())
+                await asyncio.wait({task}, timeout=self.seconds_left())
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
@@ -153,7 +153,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
             await store.restamps.clear()
             await asyncio.to_thread(folders.exports.sweep)
         await traces.resume()
-        stack.push_async_callback(lambda: traces.shutdown(closing.remaining()))
+        stack.push_async_callback(lambda: traces.shutdown(closing.seconds_left()))
         if not store.is_alone:
             claims.start()
             stack.push_async_callback(claims.stop)

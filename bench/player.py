@@ -20,7 +20,7 @@ from yarl import URL
 
 from app.broker.connection import TraceConnection
 from app.broker.deliveries import Arrival
-from app.broker.diverted import passed_by
+from app.broker.diverted import refuse_delivery
 from app.broker.firehose import TRACE_EXCHANGE
 from tools.frames import BODY, DELIVER, HEAD, HEADER, METHOD, frame
 from tools.servers import Broker
@@ -49,7 +49,7 @@ async def recorded(broker: Broker, vhost: str, queue: str, count: int) -> list[A
         channel = await connection.channel(publisher_confirms=False)
         raw = await channel.get_underlay_channel()
         connection.divert(raw.number, take)
-        await raw.basic_consume(queue, passed_by)
+        await raw.basic_consume(queue, refuse_delivery)
         await done.wait()
     return taken[:count]
 

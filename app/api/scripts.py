@@ -55,10 +55,10 @@ class Scripts:
             for target in _DYNAMIC.findall(self._texts[module]):
                 self._add(_resolve(module, target), name)
 
-    def _loaded_before(self, name: str) -> set[str]:
+    def _ancestors(self, name: str) -> set[str]:
         """What is there already, whichever file asks for this one."""
         loads = [
-            self._loaded_before(importer) | self._dependencies(importer).keys()
+            self._ancestors(importer) | self._dependencies(importer).keys()
             for importer in self._importers[name]
         ]
         return set[str].intersection(*loads) if loads else set()
@@ -75,7 +75,7 @@ class Scripts:
         return modules
 
     def _join(self, name: str) -> bytes:
-        text, loaded = "const modules = (globalThis.modules ??= {});\n", self._loaded_before(name)
+        text, loaded = "const modules = (globalThis.modules ??= {});\n", self._ancestors(name)
         for module in self._dependencies(name):
             if module not in loaded:
                 text += _function(module, self._texts[module], name)

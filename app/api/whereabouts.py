@@ -268,7 +268,7 @@ async def _queues(vhost: str, fate: Fate, parts: ServiceParts) -> Mapping[str, Q
     for name in sorted(names)[:MOST_MESSAGES]:
         try:
             queue = await parts.broker.queue(vhost, name)
-            expected = parts.traces.here.waiting_in(vhost, name, now() - STATISTICS_AGE)
+            expected = parts.traces.here.count_waiting(vhost, name, now() - STATISTICS_AGE)
             views[name] = _view(queue)._replace(expected=expected)
         except NotFoundError:
             views[name] = None

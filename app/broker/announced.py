@@ -60,7 +60,7 @@ def announcement(
         return None
     if routing_key == CREATED:
         return connection_of(headers)
-    return _closing(headers) if routing_key == CLOSED else None
+    return _read_closing(headers) if routing_key == CLOSED else None
 
 
 def connection_of(headers: Mapping[str, Any]) -> NewConnection | None:
@@ -91,7 +91,7 @@ def properties_of(headers: Mapping[str, Any]) -> dict[str, str]:
     return properties | _select({"container_id": headers.get("container_id")})
 
 
-def _closing(headers: Mapping[str, Any]) -> ClosedConnection | None:
+def _read_closing(headers: Mapping[str, Any]) -> ClosedConnection | None:
     node, name, pid = (_text(headers, key) for key in ("node", "name", "pid"))
     closed_at = _time(headers.get("timestamp_in_ms"))
     if not node or not name or not pid or closed_at is None:
@@ -106,10 +106,10 @@ def _time(value: Any) -> int | None:
 
 def _text(values: Mapping[str, Any], key: str) -> str:
     value = values.get(key)
-    return _bounded(value) if isinstance(value, str) else ""
+    return _cut_text(value) if isinstance(value, str) else ""
 
 
-def _bounded(text: str) -> str:
+def _cut_text(text: str) -> str:
     """A text cut and cleaned as the firehose's texts are, so that the two are equal."""
     return storable(text[:LONGEST_TEXT])[:LONGEST_TEXT]
 
@@ -117,7 +117,7 @@ def _bounded(text: str) -> str:
 def _select(properties: Mapping[Any, Any]) -> dict[str, str]:
     """The properties in `PROPERTIES` that are text or a number."""
     return {
-        key: _bounded(str(value))
+        key: _cut_text(str(value))
         for key, value in properties.items()
         if key in PROPERTIES and type(value) in (str, int) and value != ""
     }

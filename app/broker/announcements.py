@@ -24,9 +24,9 @@ from app.broker._wire import decode_headers
 from app.broker.announced import CLOSED, CREATED, announcement
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.deliveries import Arrival
-from app.broker.diverted import DivertedStream, connected, passed_by, queue_there
+from app.broker.diverted import DivertedStream, connected, queue_there, refuse_delivery
 from app.broker.management import Binding, ManagementApi
-from app.broker.outages import BrokerAddress, outage, shown
+from app.broker.outages import BrokerAddress, outage, printable
 from app.broker.trace_queue import announcements_queue
 from app.errors import NotFoundError, OutageError
 from app.stored.capture import ClosedConnection, NewConnection
@@ -56,8 +56,8 @@ class AnnouncementStream(DivertedStream):
 
     async def consume(self) -> None:
         # Exclusive: two services of one name would each get half of the announcements.
-        with self.asking():
-            await self._channel.basic_consume(self._queue, passed_by, exclusive=True)
+        with self.request():
+            await self._channel.basic_consume(self._queue, refuse_delivery, exclusive=True)
 
     async def batch(self) -> AnnouncementBatch:
         """Wait for announcements, and return all that have arrived.
@@ -85,7 +85,7 @@ class AnnouncementStream(DivertedStream):
 
     def _outage(self, error: BaseException | None) -> OutageError:
         """As for the trace queue, but for what is said of that one's rights and users."""
-        queue, vhost, user = self._queue, shown(self._place.vhost), shown(self._place.user)
+        queue, vhost, user = self._queue, printable(self._place.vhost), printable(self._place.user)
         if isinstance(error, aiormq.exceptions.ChannelAccessRefused):
             if "exclusive" in str(error):
                 return OutageError(
@@ -135,7 +135,7 @@ class Announcements:
             channel = await connection.channel(publisher_confirms=False)
             raw = await channel.get_underlay_channel()
             stream = AnnouncementStream(raw, self.queue, place)
-            with stream.asking():
+            with stream.request():
                 if await queue_there(connection, self.queue) is None:
                     declaring = await connection.channel(publisher_confirms=False)
                     await declaring.declare_queue(self.queue, durable=True, arguments=ARGUMENTS)

@@ -24,7 +24,7 @@ from app.background import is_set_within
 from app.broker import sentinel
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
 from app.broker.deliveries import Arrival
-from app.broker.diverted import DivertedStream, connected, passed_by, queue_there
+from app.broker.diverted import DivertedStream, connected, queue_there, refuse_delivery
 from app.broker.firehose import CHANNELS_TAG, TRACE_EXCHANGE, parse
 from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher
@@ -216,9 +216,9 @@ class TraceStream(DivertedStream):
         # not acknowledged would come after newer messages. Quorum queues ignore this (measured on
         # 3.10.8), so their consumers were counted. A single active consumer would do too, but then
         # nothing else could remove a message that cannot be handed to a consumer.
-        with self.asking():
+        with self.request():
             await self._channel.basic_consume(
-                self._queue, passed_by, consumer_tag=self._tag, exclusive=self._is_exclusive
+                self._queue, refuse_delivery, consumer_tag=self._tag, exclusive=self._is_exclusive
             )
 
     @property
@@ -227,7 +227,7 @@ class TraceStream(DivertedStream):
 
     async def ask_channels(self) -> None:
         """Have the broker plugin, if there is one, say where all channels stand."""
-        with self.asking():
+        with self.request():
             await self._channel.basic_cancel(CHANNELS_TAG)
 
     async def bind(self, excess: Sequence[str] = ()) -> None:
@@ -236,7 +236,7 @@ class TraceStream(DivertedStream):
         Bind first, then unbind: messages in both selections are never missed.
         """
         await self._bind(TRACE_EXCHANGE, self._keys)
-        with self.asking():
+        with self.request():
             for key in excess:
                 await self._channel.queue_unbind(self._queue, TRACE_EXCHANGE, routing_key=key)
 
@@ -248,12 +248,12 @@ class TraceStream(DivertedStream):
             return
         # Other bindings stay: the next look finds missing ones.
         await self._bind(TRACE_EXCHANGE, [bookmark.key])
-        with self.asking():
+        with self.request():
             for stale in present:
                 await self._channel.queue_unbind(self._queue, TRACE_EXCHANGE, routing_key=stale.key)
 
     @property
-    def buffered(self) -> int:
+    def buffer_size(self) -> int:
         return len(self._waiting)
 
     def take_largest(self) -> int:

@@ -20,7 +20,7 @@ from yarl import URL
 
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
 from app.broker.deliveries import Arrival
-from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, outage, outages, shown
+from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, outage, outages, printable
 from app.errors import OutageError, QueueLostError
 
 
@@ -70,7 +70,7 @@ class DivertedStream:
         """Take in the deliveries on our channel from now on, for as long as that is open."""
         for callbacks in (channel.close_callbacks, connection.close_callbacks):
             callbacks.add(lambda _, error: self.lose(self._outage(error)))
-        question = f"was {self._queue} or {shown(self._place.vhost)} deleted?"
+        question = f"was {self._queue} or {printable(self._place.vhost)} deleted?"
         self._channel.on_consumer_cancel_callbacks.add(
             lambda _: self.lose(QueueLostError(f"the broker ended our consumer: {question}"))
         )
@@ -93,11 +93,11 @@ class DivertedStream:
         self._arrived.set()
 
     async def acknowledge(self, tag: int) -> None:
-        with self.asking():
+        with self.request():
             await self._channel.basic_ack(tag, multiple=True, wait=False)
 
     async def _bind(self, exchange: str, keys: Iterable[str]) -> None:
-        with self.asking():
+        with self.request():
             for key in keys:
                 await self._channel.queue_bind(self._queue, exchange, routing_key=key)
 
@@ -106,7 +106,7 @@ class DivertedStream:
             raise self._loss
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def request(self) -> Iterator[None]:
         """Ask the broker for something, unless it is lost already; raises `OutageError`."""
         self._check()
         try:
@@ -118,6 +118,6 @@ class DivertedStream:
         return outage(error, self._place)
 
 
-async def passed_by(message: DeliveredMessage) -> None:
+async def refuse_delivery(message: DeliveredMessage) -> None:
     """Stand in for the library's consumer: deliveries never reach it."""
     raise TypeError(f"a delivery was not diverted: {message!r}")

@@ -27,7 +27,7 @@ from pamqp.common import FieldTable
 from yarl import URL
 
 from app.broker.connection import VhostConnection
-from app.broker.outages import BrokerAddress, outages, shown
+from app.broker.outages import BrokerAddress, outages, printable
 from app.errors import OutageError
 from app.tracker import Publish, Record, Unreadable
 from app.tracker.taken import Selection, Takes
@@ -136,5 +136,5 @@ def _outages(place: BrokerAddress, rights: str) -> Iterator[None]:
         try:
             yield
         except aiormq.exceptions.ChannelAccessRefused as error:
-            sentence = _RIGHTS.format(user=shown(place.user), vhost=shown(place.vhost))
+            sentence = _RIGHTS.format(user=printable(place.user), vhost=printable(place.vhost))
             raise OutageError(sentence + rights) from error

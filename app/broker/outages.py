@@ -152,7 +152,7 @@ def outage(error: BaseException | None, place: BrokerAddress) -> OutageError:
     if isinstance(error, exceptions.ConnectionInternalError):
         return UndeliverableError("the broker broke the connection off: internal error")
     if _is_not_let_in(error):
-        return VirtualHostError(_filled(_NOT_LET_IN, place))
+        return VirtualHostError(_fill(_NOT_LET_IN, place))
     if error is not None and "in exclusive use" in _reply_text(error):
         return in_use(place)
     if isinstance(error, exceptions.ProbableAuthenticationError):
@@ -172,15 +172,16 @@ def outages(place: BrokerAddress) -> Iterator[None]:
 
 
 def in_use(place: BrokerAddress) -> QueueInUseError:
-    return QueueInUseError(_filled(_IN_USE, place))
+    return QueueInUseError(_fill(_IN_USE, place))
 
 
 def in_use_by_another(vhost: str, queue: str) -> str:
     """The sentence for a trace queue that belongs to another store."""
     return (
-        f"the queue {shown(queue)} of {shown(vhost)} belongs to a service with another database. "
-        "Give this one an ITC_TRACE_QUEUE of its own; or, if that service is gone for good: "
-        f"rabbitmqctl delete_queue -p {shown(vhost)} {shown(queue)}"
+        f"the queue {printable(queue)} of {printable(vhost)} belongs to a service with "
+        "another database. Give this one an ITC_TRACE_QUEUE of its own; or, if that service is "
+        "gone for good: "
+        f"rabbitmqctl delete_queue -p {printable(vhost)} {printable(queue)}"
     )
 
 
@@ -196,25 +197,25 @@ def _is_not_let_in(error: BaseException | None) -> bool:
 
 def _sentence(error: BaseException | None, place: BrokerAddress) -> str:
     if error is None:
-        return _filled("the connection to the broker at {address} was closed", place)
+        return _fill("the connection to the broker at {address} was closed", place)
     reply = _reply_text(error)
     for pattern, sentence in _REPLIES if reply else ():
         if re.search(pattern, reply):
-            return _filled(sentence, place)
+            return _fill(sentence, place)
     if reply:
-        return _filled("the broker at {address} closed the connection: ", place) + reply
+        return _fill("the broker at {address} closed the connection: ", place) + reply
     origin = _origin(error)
     for kind, sentence in _KINDS:
         if isinstance(origin, kind):
-            return _filled(sentence, place)
-    return _filled(_UNREACHED, place) + _system_words(origin)
+            return _fill(sentence, place)
+    return _fill(_UNREACHED, place) + _system_words(origin)
 
 
 def _reply_text(error: BaseException) -> str:
     """The broker's own words, on one line; empty where it said nothing."""
     text = isinstance(error, exceptions.ConnectionClosed | exceptions.ChannelClosed)
     words = " ".join(str(error.args[-1]).split()) if text and error.args else ""
-    return shown(words[:_QUOTED])
+    return printable(words[:_QUOTED])
 
 
 def _origin(error: BaseException) -> BaseException:
@@ -230,11 +231,11 @@ def _system_words(error: BaseException) -> str:
     return type(error).__name__
 
 
-def _filled(sentence: str, place: BrokerAddress) -> str:
+def _fill(sentence: str, place: BrokerAddress) -> str:
     parts = {**place._asdict(), "rights": place.rights}
-    return sentence.format_map({name: shown(part) for name, part in parts.items()})
+    return sentence.format_map({name: printable(part) for name, part in parts.items()})
 
 
-def shown(name: str) -> str:
+def printable(name: str) -> str:
     """A name made safe for a log line: whoever creates a virtual host picks its name."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)

@@ -134,7 +134,7 @@ class PassingStream(TraceStream):
         self._portion = self._portion_size = min(self._good, limit)
         self._good -= self._portion
         self._is_consuming = True
-        with self.asking():
+        with self.request():
             await self._channel.basic_qos(prefetch_count=self._portion)
         await self.consume()
 
@@ -152,10 +152,10 @@ class PassingStream(TraceStream):
         return messages
 
     async def _end_portion(self) -> None:
-        with self.asking():
+        with self.request():
             await self._channel.basic_cancel(self._tag)
         self._is_consuming = False
-        self._portion = self.buffered  # what arrived while it ended
+        self._portion = self.buffer_size  # what arrived while it ended
         self._unbroken += self._portion_size
         if self._postponed:
             tag, self._postponed = self._postponed, 0
@@ -174,7 +174,7 @@ class PassingStream(TraceStream):
                 header=b"",
                 body=bad.body,
                 at=moment,
-                message=bad.told(moment),
+                message=bad.unreadable(moment),
             )
             for tag, bad in enumerate(self._handed, 1)
         ]

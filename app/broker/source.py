@@ -15,7 +15,7 @@ import msgspec
 from app.broker.consumer import Firehose, Reading, TraceStream
 from app.broker.management import ManagementApi, Node, QueueInfo
 from app.broker.marks import MarkPublisher, keys, takes_default
-from app.broker.outages import VirtualHostError, in_use_by_another, shown
+from app.broker.outages import VirtualHostError, in_use_by_another, printable
 from app.broker.passing import PassingStream
 from app.broker.trace_queue import (
     Bookmark,
@@ -23,7 +23,7 @@ from app.broker.trace_queue import (
     bookmarks,
     bound,
     fault,
-    guarding,
+    guard_policy,
     is_others,
     state,
 )
@@ -129,10 +129,10 @@ class TraceSource:
     async def switch_off(self, vhost: str) -> None:
         """Switch tracing off, unless somebody else's queue is bound to the trace exchange."""
         async with self._switching:
-            if await self._tracing_into(vhost) <= {self._firehose.queue}:
+            if await self._trace_targets(vhost) <= {self._firehose.queue}:
                 await self._management.set_tracing(vhost, False)
 
-    async def _tracing_into(self, vhost: str) -> set[str]:
+    async def _trace_targets(self, vhost: str) -> set[str]:
         """The queues and exchanges that trace messages go to, ours and others'."""
         return {binding.destination for binding in await self._management.bindings(vhost)}
 
@@ -179,7 +179,9 @@ class TraceSource:
         )
         if self._guard and queue_state.harm and queue.policy != self._firehose.queue:
             await self._management.set_policy(
-                vhost, self._firehose.queue, guarding(self._firehose.queue, self._firehose.bounds)
+                vhost,
+                self._firehose.queue,
+                guard_policy(self._firehose.queue, self._firehose.bounds),
             )
         return queue_state
 
@@ -189,10 +191,10 @@ class TraceSource:
         None where the broker keeps no statistics, or has none yet. Raises `OutageError`.
         """
         try:
-            queues = sorted(await self._tracing_into(vhost))
-            count_before = await self._handed_over(vhost, queues)
+            queues = sorted(await self._trace_targets(vhost))
+            count_before = await self._count_handovers(vhost, queues)
             stats = (await self._management.vhost_counts(vhost)).message_stats
-            count_after = await self._handed_over(vhost, queues)
+            count_after = await self._count_handovers(vhost, queues)
         except NotFoundError as error:
             raise _no_vhost(vhost) from error
         if stats is None:
@@ -217,7 +219,7 @@ class TraceSource:
             return [marks()]
         return [marks(node) for node in nodes.values()]
 
-    async def _handed_over(self, vhost: str, queues: Iterable[str]) -> int:
+    async def _count_handovers(self, vhost: str, queues: Iterable[str]) -> int:
         """The number of trace messages handed over, to us and to others: these are not traced."""
         infos = [await self._management.queue(vhost, name) for name in queues]
         return sum(_sum(queue.message_stats or {}, HANDED_OVER) for queue in infos)
@@ -241,8 +243,8 @@ class TraceSource:
                 raise QueueTakenError(in_use_by_another(vhost, queue.name))
             if reason := fault(queue, self._firehose.bounds):
                 raise ForeignQueueError(
-                    f"the queue {shown(queue.name)} of the virtual host {shown(vhost)} was made by "
-                    f"somebody else ({shown(reason)}), and is created again"
+                    f"the queue {printable(queue.name)} of the virtual host {printable(vhost)} was "
+                    f"made by somebody else ({printable(reason)}), and is created again"
                 )
             quorum, present = queue.type == "quorum", await self._bound_keys(vhost)
             present_bookmarks = bookmarks(present)
@@ -281,7 +283,7 @@ class TraceSource:
         if messages and all(message.is_deliverable for message in messages):
             raise OutageError("the broker broke the connection off, over none of our messages")
         raise ForeignQueueError(
-            f"the trace queue of {shown(vhost)} is a quorum queue and cannot be read past a "
+            f"the trace queue of {printable(vhost)} is a quorum queue and cannot be read past a "
             "message whose queue or exchange has a name of more than 247 bytes, and is made anew"
         )
 
@@ -347,7 +349,7 @@ class TraceSource:
 
 def _no_vhost(vhost: str) -> OutageError:
     return OutageError(
-        f"the broker has no virtual host {shown(vhost)} any more: create it again, "
+        f"the broker has no virtual host {printable(vhost)} any more: create it again, "
         "or stop this trace"
     )
 

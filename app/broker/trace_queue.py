@@ -135,7 +135,7 @@ def bound(bindings: Iterable[Binding], queue: str) -> frozenset[str]:
     )
 
 
-def guarding(queue: str, bounds: QueueBounds) -> dict[str, Any]:
+def guard_policy(queue: str, bounds: QueueBounds) -> dict[str, Any]:
     """A policy for our queue alone, which comes before those for all queues: only one applies.
 
     Those of operators apply beside it.

@@ -42,7 +42,7 @@ class Waiting(msgspec.Struct, frozen=True):
     def is_deliverable(self) -> bool:
         return self.is_shown and len(self.routing_key.encode()) <= LONGEST_ROUTING_KEY
 
-    def told(self, moment: int) -> Unreadable:
+    def unreadable(self, moment: int) -> Unreadable:
         length = len(self.routing_key.encode())
         reason = f"its routing key has {length} bytes, and AMQP allows {LONGEST_ROUTING_KEY}"
         return Unreadable(

@@ -8,7 +8,7 @@ import typer
 
 from app.cli.client import ServiceClient
 from app.cli.exits import CommandError, Exit
-from app.cli.options import AnyVhost, Json, Requirements, TimeRange, say_caveats
+from app.cli.options import Json, Requirements, TimeRange, say_caveats
 from app.cli.output import as_json, complain, printable, say, table
 from model.where import WhereWord
 
@@ -34,7 +34,7 @@ def where(
             metavar="ID", help="A message id, a correlation id, a conversation's key, or a text."
         ),
     ],
-    vhost: AnyVhost = None,
+    vhost: Annotated[str | None, typer.Option(help="In this virtual host.")] = None,
     by: Annotated[
         str | None,
         typer.Option(help="As this alone: message_id, correlation_id, conversation or text."),

@@ -101,7 +101,7 @@ class Exports(ManifestedFiles[tuple[int, int]]):
 
     def find(self, subject: tuple[int, int], file: str) -> ManifestedFile:
         """An export; raises `BadRequestError` for a bad name, as a manifest's is here."""
-        self.checked(file)
+        self.check_format(file)
         return super().find(subject, file)
 
     def list(self) -> list[Export]:
@@ -214,7 +214,7 @@ class PeriodFiles(ManifestedFiles[str]):
         work["rules"] = [*rules]
         return JobRequest(PERIOD, vhost, owner, request, work, _period_location(vhost, file))
 
-    def sending(self, vhost: str, period: tuple[int, int], via: Via, owner: str) -> JobRequest:
+    def send_request(self, vhost: str, period: tuple[int, int], via: Via, owner: str) -> JobRequest:
         """The job that sends a period's spans to the collector.
 
         Raises `BadRequestError`, and `ConflictError` where no collector is set.

@@ -87,7 +87,7 @@ class ManifestedFiles(Generic[Subject]):
         self._quota = quota
 
     @classmethod
-    def checked(cls, file: str) -> Format:
+    def check_format(cls, file: str) -> Format:
         """The format of a file with this name; raises `BadRequestError` for an invalid one."""
         form = cls._format_of(file) if is_plain(file) else None
         if form is None:
@@ -116,7 +116,7 @@ class ManifestedFiles(Generic[Subject]):
         """The part of a job's work about its file."""
         return {
             "output": str(self.path(subject, file)),
-            "format": self.checked(file).name,
+            "format": self.check_format(file).name,
             # Looked at again when its turn has come.
             "quota": {"files": self._quota.files, "bytes": self._quota.bytes},
         }
@@ -138,7 +138,7 @@ class ManifestedFiles(Generic[Subject]):
     def find(self, subject: Subject, file: str) -> ManifestedFile:
         """A file, or the manifest of one; raises `BadRequestError` and `NotFoundError`."""
         name = file.removesuffix(MANIFEST)
-        media_type = self.checked(name).media_type
+        media_type = self.check_format(name).media_type
         path = self.path(subject, name)
         manifest = self.manifest(path)
         if manifest is None:
@@ -155,7 +155,7 @@ class ManifestedFiles(Generic[Subject]):
 
     def delete(self, subject: Subject, file: str) -> None:
         """Remove a file and its manifest, and their folder if nothing else is in it."""
-        self.checked(file)
+        self.check_format(file)
         path = self.find(subject, file).path
         path.unlink(missing_ok=True)
         manifest_of(path).unlink(missing_ok=True)

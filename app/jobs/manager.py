@@ -58,12 +58,12 @@ class _Live:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         await self._changed.wait()
 
     async def end(self) -> None:
         while not self.has_ended:
-            await self.changed()
+            await self.wait_for_change()
 
     @property
     def has_ended(self) -> bool:
@@ -106,7 +106,7 @@ class JobManager:
     async def tend(self) -> None:
         """Fail the unfinished jobs of dead services; cancel those that others were asked to."""
         await self.store.interrupt()
-        for job_id in await self.store.unwanted():
+        for job_id in await self.store.cancellations():
             if (live := self._live.get(job_id)) is not None:
                 await self._give_up(live)
 
@@ -132,7 +132,7 @@ class JobManager:
         if self._stopping:
             raise OutageError("the service is being stopped; ask again when it is back")
         async with self._submitting:  # two callers at once must not both find none
-            if (job := self.doing(request)) is not None:
+            if (job := self.find_live(request)) is not None:
                 return job
             if request.is_alone:
                 await self._check_alone(request)
@@ -157,7 +157,7 @@ class JobManager:
         await self.store.move(job.id, JobState.running)
         return await self.store.move(job.id, JobState.succeeded, result=result)
 
-    def doing(self, request: JobRequest) -> Job | None:
+    def find_live(self, request: JobRequest) -> Job | None:
         for live in self._live.values():
             if live.request.key == request.key and not live.has_ended:
                 return live.job
@@ -211,7 +211,7 @@ class JobManager:
             if live is None:
                 await asyncio.sleep(LOOK_SECONDS)
             elif live.job is job:
-                await live.changed()
+                await live.wait_for_change()
 
     async def cancel(self, job_id: int) -> Job:
         """Take a job out of the queue, or stop it if it is running; returns it when it has ended.

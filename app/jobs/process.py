@@ -189,12 +189,12 @@ class SparkProcess:
         try:
             await self._running.send(message)
         except ConnectionError:
-            raise await self._died() from None
+            raise await self._clean_up() from None
 
     async def _answer(self) -> Answer:
         answer = await self._running.read()
         if answer is None:
-            raise await self._died()
+            raise await self._clean_up()
         return answer
 
     @property
@@ -203,7 +203,7 @@ class SparkProcess:
             raise OutageError("Spark's process was stopped; ask again.")
         return self._worker.child
 
-    async def _died(self) -> OutageError:
+    async def _clean_up(self) -> OutageError:
         """Clean up after a process that ended by itself; returns the error for it."""
         child = self._running
         await self._give_up()

@@ -80,7 +80,7 @@ class Replay:
         the trace was taken since ``epoch``, so that it pauses no more.
         """
         await self._replay()
-        standing = await self._store.standing(self._trace_id)
+        standing = await self._store.extent(self._trace_id)
         try:
             await self._introduce(self._restamper.held_connections(standing.state))
             new = self._restamper.end(standing.state, standing.first_id)
@@ -122,7 +122,7 @@ class Replay:
         await self._store.clear(self._trace_id)
 
     async def _replay(self) -> None:
-        standing = await self._store.standing(self._trace_id)
+        standing = await self._store.extent(self._trace_id)
         while self._last_id < standing.last_id and (events := await self._next()):
             ids = self._restamper.missing_causes(events)
             clocks = await self._store.clocks(self._trace_id, ids) if ids else {}

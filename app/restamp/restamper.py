@@ -157,7 +157,7 @@ class Restamper:
             offset=offset,
             state=encode_state(new),
             participants=[
-                (_numbered(participant, offset), self._first[number], _last_id(participant))
+                (_renumber(participant, offset), self._first[number], _last_id(participant))
                 for number, participant in sorted(alive.items())
             ],
             channels=[
@@ -339,7 +339,7 @@ def _last_id(participant: LiveParticipant) -> int:
     return (last.id if last else None) or 0
 
 
-def _numbered(participant: LiveParticipant, offset: int) -> ParticipantState:
+def _renumber(participant: LiveParticipant, offset: int) -> ParticipantState:
     number = participant.number + offset
     name = participant.identity.label(number)
     return msgspec.structs.replace(participant.state(), number=number, name=name)

@@ -153,7 +153,7 @@ class Jobs(Subject):
         )
 
     @reads
-    async def unwanted(self, connection: AsyncConnection) -> Sequence[int]:
+    async def cancellations(self, connection: AsyncConnection) -> Sequence[int]:
         """The unfinished jobs of this service that another was asked to cancel."""
         query = select(_jobs.id).where(_UNFINISHED, _jobs.unwanted, _jobs.service == self._service)
         return [*(await connection.execute(query)).scalars()]

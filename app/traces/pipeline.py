@@ -55,7 +55,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
 
         They are the same in all virtual hosts (`app.tracker.links.Rules`).
         """
-        return _found_by(self.link_rules, self.indexed_headers)
+        return _indexed_headers(self.link_rules, self.indexed_headers)
 
     @property
     def rules_of_all(self) -> tuple[TraceRule, ...]:
@@ -103,7 +103,7 @@ def unreadable_checkpoint(vhost: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _found_by(rules: tuple[Rule, ...], indexed: tuple[str, ...]) -> Mapping[str, bool]:
+def _indexed_headers(rules: tuple[Rule, ...], indexed: tuple[str, ...]) -> Mapping[str, bool]:
     return Rules(rules, indexed=indexed).indexed
 
 

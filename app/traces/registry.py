@@ -104,19 +104,19 @@ class TraceRegistry:
         if not await self._source.has_vhost(vhost):
             raise NotFoundError(f"no such virtual host: the broker has no {vhost!r}")
         async with self.here.lock(vhost):
-            trace = await self._ruled(vhost, policy, quiet, bodies, request, later=later)
+            trace = await self._apply_rules(vhost, policy, quiet, bodies, request, later=later)
             present = self.here.alive(vhost)
             if present is not None:
                 if present.snapshot().standing.state is not TraceState.failed:
                     return False
                 await present.end(drain=False, deadline=DRAIN_SECONDS)  # its next try is now
-            peers = await self._elsewhere.standing()
+            peers = await self._elsewhere.peers()
             runs = trace.wanted and peers.name_of(trace.holder) is not None
             await self._store.traces.set_wanted(trace.id, True)
             if not peers.are_there or trace.holder == self._service:
                 await self.here.begin(trace)
                 return True
-        name_of = (await self._elsewhere.standing()).name_of
+        name_of = (await self._elsewhere.peers()).name_of
         if not await self._elsewhere.wait(
             vhost,
             START_SECONDS,
@@ -127,7 +127,7 @@ class TraceRegistry:
             )
         return not runs
 
-    async def _ruled(
+    async def _apply_rules(
         self,
         vhost: str,
         policy: str | None,
@@ -176,7 +176,7 @@ class TraceRegistry:
         """
         async with self.here.lock(vhost):
             trace = await self.here.find(vhost)
-            peers = await self._elsewhere.standing()
+            peers = await self._elsewhere.peers()
             runs_elsewhere = trace.holder != self._service and peers.name_of(trace.holder)
             if not runs_elsewhere:
                 await self.here.stop(vhost, trace)
@@ -202,19 +202,19 @@ class TraceRegistry:
                 return settled
             await asyncio.sleep(SETTLE_PAUSE)
         trace = await self.here.find(vhost)
-        peers = await self._elsewhere.standing()
+        peers = await self._elsewhere.peers()
         snapshot = peers.snapshot(trace.id, trace.wanted, trace.holder)
         return snapshot.settled_at if snapshot else 0
 
     async def status(self, vhost: str) -> TraceStatus:
         """Describe one trace; raises `NotFoundError` if there never was one."""
         trace = await self.here.find(vhost)
-        return await self._describe(trace, await self._elsewhere.standing())
+        return await self._describe(trace, await self._elsewhere.peers())
 
     async def statuses(self) -> Sequence[TraceStatus]:
         """Describe every trace, including stopped ones, by virtual host."""
         traces = sorted(await self._store.traces.list(), key=lambda trace: trace.vhost)
-        peers = await self._elsewhere.standing()
+        peers = await self._elsewhere.peers()
         return [await self._describe(trace, peers) for trace in traces]
 
     async def check_here(self, vhost: str) -> None:
@@ -222,7 +222,7 @@ class TraceRegistry:
         await self._elsewhere.check(await self.here.find(vhost))
 
     async def others(self) -> bool:
-        return (await self._elsewhere.standing()).are_there
+        return (await self._elsewhere.peers()).are_there
 
     async def _describe(self, trace: Trace, peers: Peers) -> TraceStatus:
         running = self.here.present(trace.vhost)

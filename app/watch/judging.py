@@ -124,12 +124,12 @@ class Judges:
             cases = await self._with_doubtful(trace_id, cases, min(ids))
         match assertion:
             case LeadsTo():
-                reached = await self.store.watching.reached(trace_id, ids, 1)
+                reached = await self.store.watching.reaches(trace_id, ids, 1)
                 return [
                     _judge_effects(assertion, case, reached.get(case.wait.id)) for case in cases
                 ]
             case Precedence():
-                reached = await self.store.watching.reached(trace_id, ids, -1)
+                reached = await self.store.watching.reaches(trace_id, ids, -1)
                 return [_judge_causes(assertion, case, reached.get(case.wait.id)) for case in cases]
             case AtMost():
                 return await self._judge_counts(trace_id, assertion, cases)
@@ -158,7 +158,7 @@ class Judges:
             return HELD
         if verdict is AssertionVerdict.unknown or fate.truncated or not case.is_whole(event_id):
             return UNKNOWN
-        reach = (await self.store.watching.reached(trace_id, [event_id], 1)).get(event_id)
+        reach = (await self.store.watching.reaches(trace_id, [event_id], 1)).get(event_id)
         if reach is None or reach.has_equals:
             return UNKNOWN
         return violated(case.new(reach.event, f"{reach.event.message_type} {sentence}"))
@@ -173,7 +173,7 @@ class Judges:
         self, trace_id: int, assertion: AtMost, cases: list[_Case]
     ) -> list[EventOutcome]:
         """Judge whether the causes of each event had too many effects by then."""
-        pasts = await self.store.watching.reached(trace_id, [case.wait.id for case in cases], -1)
+        pasts = await self.store.watching.reaches(trace_id, [case.wait.id for case in cases], -1)
         causes = {
             event.id
             for past in pasts.values()
@@ -183,7 +183,7 @@ class Judges:
         futures = {
             cause: (future, [event.id for event in future.events if event.is_publish])
             for cause, future in (
-                await self.store.watching.reached(trace_id, sorted(causes), 1)
+                await self.store.watching.reaches(trace_id, sorted(causes), 1)
             ).items()
         }
         outcomes = []

@@ -96,7 +96,7 @@ class Line:
             waits.append(wait)
         return waits
 
-    def judged_with(self, count: int) -> int:
+    def judgement_bound(self, count: int) -> int:
         """Up to where all is judged once the ``count`` oldest are."""
         if len(self._waiting) > count:
             return max(self.judged_id, self._waiting[count].id - 1)
@@ -104,6 +104,6 @@ class Line:
 
     def judge(self, count: int) -> None:
         """Let go of the ``count`` oldest, which are judged, and what came of them stored."""
-        self.judged_id = self.judged_with(count)
+        self.judged_id = self.judgement_bound(count)
         for _ in range(count):
             self._waiting.popleft()

@@ -130,7 +130,7 @@ class WatchedTrace:
     async def leave(self) -> None:
         """Store the progress of all assertions, so that less is read again."""
         for assertion in [*self._watched.values()]:
-            if assertion.line.judged_with(0) > assertion.line.judged_id:
+            if assertion.line.judgement_bound(0) > assertion.line.judged_id:
                 await self._store(assertion, [], [])
 
     async def _read(self) -> bool:
@@ -156,7 +156,7 @@ class WatchedTrace:
         for _ in range(MOST_ROUNDS):
             due = assertion.line.due(self._proofs[-1])
             if not due:
-                if assertion.line.judged_with(0) >= assertion.line.judged_id + STORE_EVERY:
+                if assertion.line.judgement_bound(0) >= assertion.line.judged_id + STORE_EVERY:
                     await self._store(assertion, [], [])
                 return count, False
             outcomes = await self.judge(self.trace_id, assertion.subject, due, self._proofs)
@@ -175,13 +175,13 @@ class WatchedTrace:
             name=assertion.name,
             text=assertion.text,
             before=line.judged_id,
-            judged_id=line.judged_with(len(due)),
+            judged_id=line.judgement_bound(len(due)),
             waiting=len(line) - len(due),
             held=outcomes.count(HELD),
             unknown=outcomes.count(UNKNOWN),
             violations=tuple(new for outcome in outcomes for new in outcome.violations),
         )
-        if not await self.assertions.judged(self.trace_id, step, self.delivery):
+        if not await self.assertions.note_judgement(self.trace_id, step, self.delivery):
             # Somebody else has judged them, or set another one: what is stored is taken up anew.
             self._watched.pop(assertion.name, None)
             return False

@@ -102,7 +102,7 @@ class Webhook(Lookout):
         except OutageError as error:
             await self._try_later(report, str(error))
         else:
-            await self.store.told(report, moment=self.clock())
+            await self.store.note_notification(report, moment=self.clock())
 
     async def _send(self, body: bytes, headers: Mapping[str, str]) -> None:
         """Send a body; raises `OutageError` if it was not taken, or nobody knows."""
@@ -132,7 +132,7 @@ class Webhook(Lookout):
             log.error("the webhook is not told of violation %d: %s", violation.id, error)
         elif not violation.attempts:
             log.warning("the webhook is to be told again of violation %d: %s", violation.id, error)
-        await self.store.told(report, moment=moment, error=error, next_at=next_at)
+        await self.store.note_notification(report, moment=moment, error=error, next_at=next_at)
 
 
 def pause(attempts: int) -> float:

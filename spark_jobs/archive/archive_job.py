@@ -76,7 +76,7 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
             )
         newest = history.newest_until(trace, last_id)
         gaps = {gap.id: gap for gap in (*archive.gaps, *history.gaps(trace, 0, last_id))}
-        participants = (*archive.assumed, *history.assumed(trace, 0, last_id))
+        participants = (*archive.assumed, *history.assumed_participants(trace, 0, last_id))
         assumed = {participant.number: participant for participant in participants}
         misfit = history.misfit(trace)
         uninformed = (*archive.missing, *history.split_participants(trace, 0, last_id))

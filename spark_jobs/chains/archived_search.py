@@ -71,7 +71,7 @@ def _soundness(
     archive: Archive, history: History, first_id: int, last_id: int, quiet: int
 ) -> Soundness:
     """From the store, and from when it was archived: since then participants may have gone."""
-    stored = history.assumed(archive.trace, first_id, last_id)
+    stored = history.assumed_participants(archive.trace, first_id, last_id)
     archived = [
         participant for participant in archive.assumed if participant.is_within(first_id, last_id)
     ]

@@ -279,7 +279,9 @@ class History:
         flags = ("suspected", "declared")
         return [Gap(**{**row, **{flag: bool(row[flag]) for flag in flags}}) for row in values]
 
-    def assumed(self, trace: int, first_id: int, last_id: int) -> list[AssumedParticipant]:
+    def assumed_participants(
+        self, trace: int, first_id: int, last_id: int
+    ) -> list[AssumedParticipant]:
         """The assumed participants in an answer's span."""
         query = assumed_sql(Question.between(trace, first_id, last_id))
         return [AssumedParticipant(**row) for row in self.connection.rows(query)]

@@ -225,7 +225,7 @@ def soundness_of(history: History, trace: int, first_id: int, last_id: int) -> S
     """The soundness of an answer's span."""
     uninformed = history.split_participants(trace, first_id, last_id)
     doubts = doubts_of(
-        history.assumed(trace, first_id, last_id),
+        history.assumed_participants(trace, first_id, last_id),
         history.misfit(trace),
         uninformed,
         history.missed_links(trace, uninformed),

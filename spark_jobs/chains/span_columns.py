@@ -31,7 +31,7 @@ def span_of(batches: Iterable[pa.RecordBatch], via: Via) -> tuple[SpanColumns, i
 
     Raises `JobError` for more than `MOST_EVENTS`.
     """
-    table = pa.Table.from_batches(_bounded(batches), arrow_schema(columns_for(via)))
+    table = pa.Table.from_batches(_check_size(batches), arrow_schema(columns_for(via)))
     table = table.combine_chunks()
     # Quiet traffic joins nothing.
     quiet = table.column("quiet")
@@ -55,7 +55,7 @@ def span_of(batches: Iterable[pa.RecordBatch], via: Via) -> tuple[SpanColumns, i
     return span, pc.sum(quiet).as_py() or 0
 
 
-def _bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _check_size(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     events = 0
     for batch in batches:
         events += batch.num_rows

@@ -73,7 +73,7 @@ def _post(
         with client.stream(
             "POST", collector.url, content=body, headers={**HEADERS, **collector.headers}
         ) as response:
-            answer = _beginning(response)
+            answer = _read_head(response)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         return None, f"cannot be reached ({type(error).__name__})", None
     if response.status_code in FOR_A_WHILE:
@@ -87,7 +87,7 @@ def _post(
     return answer, "", None
 
 
-def _beginning(response: httpx2.Response) -> bytes:
+def _read_head(response: httpx2.Response) -> bytes:
     answer = b""
     for part in response.iter_bytes():
         answer += part

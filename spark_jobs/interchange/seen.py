@@ -103,11 +103,11 @@ class PeriodShapes:
     def add(self, row: Row) -> None:
         """Note one event."""
         properties = json.loads(row["properties"])
-        routing_keys = [*map(_lasting, json.loads(row["routing_keys"]))]
+        routing_keys = [*map(_stable_name, json.loads(row["routing_keys"]))]
         is_send = row["type"] == EventType.published
-        kind = type_of(properties, *_published_to(row, properties, routing_keys), row["payload"])
+        kind = type_of(properties, *_first_address(row, properties, routing_keys), row["payload"])
         key = routing_keys[0] if routing_keys else ""
-        place, key = (row["exchange"], key) if is_send else (_lasting(row["queue"] or ""), "")
+        place, key = (row["exchange"], key) if is_send else (_stable_name(row["queue"] or ""), "")
         self.events += 1
         if not self._note(Route(is_send, place, key, row["participant_name"], kind), 1):
             return
@@ -175,15 +175,15 @@ class PeriodShapes:
             notes.payload.add(value)
 
 
-def _published_to(row: Row, properties: Json, routing_keys: list[str]) -> tuple[str, list[str]]:
+def _first_address(row: Row, properties: Json, routing_keys: list[str]) -> tuple[str, list[str]]:
     """Return where the message was published to, before it died."""
     if row["match"] == Match.dead_lettered and (deaths := deaths_of(properties)):
         oldest = deaths[-1]
-        return oldest.exchange or "", [*map(_lasting, oldest.routing_keys)]
+        return oldest.exchange or "", [*map(_stable_name, oldest.routing_keys)]
     return row["exchange"], routing_keys
 
 
-def _lasting(name: str) -> str:
+def _stable_name(name: str) -> str:
     """A name that the broker made up as what all such names begin with: they are one address."""
     return next(
         (prefix for prefix in BROKER_NAMES if name.startswith((f"{prefix}-", f"{prefix}."))), name
@@ -198,7 +198,7 @@ def json_in(body: bytes | None, content_type: object) -> Any:
     if not says_so and (_is_text(content_type) or not begins_as_json(body)):
         return _NO_JSON
     try:
-        return json.loads(body, parse_constant=_refused)
+        return json.loads(body, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return _NO_JSON
 
@@ -206,7 +206,7 @@ def json_in(body: bytes | None, content_type: object) -> Any:
 _NO_JSON = object()
 
 
-def _refused(name: str) -> None:
+def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 

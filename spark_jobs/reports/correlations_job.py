@@ -183,7 +183,7 @@ def correlate(
     decision, causes = _judge(period, sample, usable, matches)
     hands = in_hand(_alone(period, sample), causes, EXAMPLES)
     roll = as_one.roll if programs else sample.roll
-    reacting = roll["participant"][_reacting(roll, members)]
+    reacting = roll["participant"][_flag_reactions(roll, members)]
     reactions = len(reacting)
     users = period.history.users(period.trace, np.unique(roll["participant"]).tolist())
     of_users = _by_user(reacting, users)
@@ -218,7 +218,7 @@ def correlate(
             for path in paths
             if path.refusal is not None
         ][:MOST_REFUSED],
-        programs=[program.described() for program in programs],
+        programs=[program.describe() for program in programs],
         in_hand=[
             InHand(
                 Who(participant, names[participant][0]),
@@ -466,7 +466,7 @@ def _matches_in(table: pa.Table) -> ValueMatches:
     )
 
 
-def _reacting(roll: dict[str, Longs], members: Members) -> Flags:
+def _flag_reactions(roll: dict[str, Longs], members: Members) -> Flags:
     """Flag publishes of participants that were handed something before."""
     handed = roll["is_publish"] == 0
     first = np.full(len(members.numbers), np.iinfo(np.int64).max)

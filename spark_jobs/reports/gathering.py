@@ -163,7 +163,9 @@ def _publishers(connection: Connection, trace: int, span: tuple[int, int], via: 
     )
     order = np.argsort(participants, kind="stable")
     numbers, starts = np.unique(participants[order], return_index=True)
-    records: dict[int, Row] = {row["participant"]: row for row in _unnamed(connection, trace, via)}
+    records: dict[int, Row] = {
+        row["participant"]: row for row in _last_unnamed(connection, trace, via)
+    }
     for number, publishes in zip(numbers.tolist(), np.split(ids[order], starts[1:]), strict=True):
         newest = publishes[-MOST_PUBLISHES:]
         floor = int(publishes[-MOST_PUBLISHES - 1]) if len(publishes) > MOST_PUBLISHES else 0
@@ -172,7 +174,7 @@ def _publishers(connection: Connection, trace: int, span: tuple[int, int], via: 
     return pa.Table.from_pylist([*records.values()], schema=_PUBLISHERS)
 
 
-def _unnamed(connection: Connection, trace: int, via: Via) -> Iterator[Row]:
+def _last_unnamed(connection: Connection, trace: int, via: Via) -> Iterator[Row]:
     """The last publish that names no cause of each participant, if any, and its numbers."""
     names = f"SELECT 1 FROM edges WHERE effect_id = e.id AND kind <> {int(EdgeKind.candidate)}"
     shares = (
@@ -249,7 +251,7 @@ def join(
     is_before = b < first
     begun_before = np.searchsorted(ids, a[is_before])
     if via is Via.conversation:
-        key_events = _shared_before(connection, trace, (first, end))
+        key_events = _events_with_older_keys(connection, trace, (first, end))
         shared_indexes = np.searchsorted(ids, key_events[_is_member(ids, key_events)])
         begun_before = np.concatenate([begun_before, shared_indexes])
     inside = ~is_before & _is_member(ids, b)
@@ -302,7 +304,7 @@ def _with_keys(
     ]
 
 
-def _shared_before(connection: Connection, trace: int, span: tuple[int, int]) -> Longs:
+def _events_with_older_keys(connection: Connection, trace: int, span: tuple[int, int]) -> Longs:
     """The events of a span that share a key with an earlier event that is still stored."""
     events, _ = _columns(
         connection,

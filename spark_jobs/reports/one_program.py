@@ -44,7 +44,7 @@ class Program(NamedTuple):
     policy: str | None
     advice: str
 
-    def described(self) -> OneProgram:
+    def describe(self) -> OneProgram:
         receiver, publisher = (
             Who(actor.number, actor.name) for actor in (self.receiver, self.publisher)
         )

@@ -82,7 +82,7 @@ class DatabaseAddress:
     @contextmanager
     def connect(self) -> Iterator[Connection]:
         """One connection, read-only on SQLite, closed on leaving."""
-        with self.explained():
+        with self.explain_errors():
             connection = self._open()
         try:
             yield Connection(self, connection)
@@ -90,7 +90,7 @@ class DatabaseAddress:
             connection.close()
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         """Turn a driver's error into a sentence, without the password."""
         try:
             yield
@@ -126,7 +126,7 @@ class Connection:
 
     def query(self, sql: str, batch_rows: int = 4096) -> Iterator[pa.RecordBatch]:
         """Yield the answer's batches; on SQLite of at most ``batch_rows`` rows each."""
-        with self.database.explained(), self._connection.cursor() as cursor:
+        with self.database.explain_errors(), self._connection.cursor() as cursor:
             if self.database.dialect == "sqlite":
                 cursor.adbc_statement.set_options(**{SQLITE_BATCH_ROWS: str(batch_rows)})
             cursor.execute(sql)

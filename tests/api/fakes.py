@@ -247,7 +247,7 @@ class FakeTraces:
         """All run here."""
         return self
 
-    def waiting_in(self, vhost: str, queue: str, before: int) -> int | None:
+    def count_waiting(self, vhost: str, queue: str, before: int) -> int | None:
         return None
 
     async def settle(self, vhost: str, at: int, seconds: float) -> int:

@@ -58,6 +58,7 @@ _LEFT_OUT = {
     ("GET", "/itc_db/quarantine"),
 }
 _MADE_OF_IT = {
+    ("GET", "/itc_db/where"),
     ("GET", "/itc_db/conversations"),
     ("GET", "/itc_db/conversations/{event_id}"),
     ("PUT", CHAIN),
@@ -194,7 +195,7 @@ async def test_permissions_decide_whatever_the_tag(
             shown.add(key)
         if right in rights and not may:
             assert answer.json()["error"] == "not_authorised"
-            assert "needs permission to read every queue" in answer.json()["reason"]
+            assert "needs read permission for every queue" in answer.json()["reason"]
     assert {key for key in shown if SIDES[key] == NOTHING} == set()
     assert bool(shown) is reads_all
     if reads_all:

@@ -478,4 +478,4 @@ def test_rights_are_read_as_the_broker_reads_them(
     permissions: Permissions, missing: list[str]
 ) -> None:
     found = lacking_rights(permissions, rights_to("itc.trace"))
-    assert [f"{right.verb} {right.shown}" for right in found] == missing
+    assert [f"{right.verb} {right.label}" for right in found] == missing

@@ -60,7 +60,7 @@ async def found(
             for event in events
         ),
     )
-    assert await world.store.assertions.judged(held.trace_id, judged, delivery)
+    assert await world.store.assertions.note_judgement(held.trace_id, judged, delivery)
 
 
 async def test_a_file_in_yaml_or_json_is_set_as_a_whole(client: httpx2.AsyncClient) -> None:

@@ -162,7 +162,7 @@ async def test_what_retention_takes_meanwhile_leaves_the_answer_whole(
         async def gone(ids: list[int], columns: frozenset[str] = ALL_LARGE) -> list[Any]:
             return []
 
-        monkeypatch.setattr(large.store.events, "some", gone)
+        monkeypatch.setattr(large.store.events, "get_existing", gone)
         answer = await client.get("/itc_db", params={"page_size": EVENTS, "columns": "id,payload"})
 
     assert answer.json() == [{"id": each, "payload": None} for each in reversed(stored)]

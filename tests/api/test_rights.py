@@ -56,6 +56,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("DELETE", ASSERTION): ("/itc_db/assertions/%2F/mine", WRITE, 404),
     ("GET", "/itc_db/violations"): ("/itc_db/violations?vhost=/", READ, 404),
     ("GET", "/itc_db/failures"): ("/itc_db/failures?vhost=/", READ, 404),
+    ("GET", "/itc_db/where"): ("/itc_db/where?id=a&vhost=/", READ, 404),
     ("GET", "/itc_db/in_hand"): ("/itc_db/in_hand", READ, LISTS),
     ("GET", "/itc_db/slow"): ("/itc_db/slow", READ, LISTS),
     ("GET", "/itc_db/durations"): ("/itc_db/durations?vhost=/", READ, 404),

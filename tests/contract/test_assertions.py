@@ -87,7 +87,7 @@ async def test_one_is_judged_from_the_next_event_on_and_goes_on_when_it_is_set_a
     await hold(store, trace_id, "a", "1", "ann")
     (first,) = await store.assertions.list()
     assert (first.from_event_id, first.judged_id) == (ids[-1] + 1, ids[-1])
-    assert await store.assertions.judged(trace_id, judged(ids[-1], 50, held=3))
+    assert await store.assertions.note_judgement(trace_id, judged(ids[-1], 50, held=3))
     await hold(store, trace_id, "a", "1", "bob")
     await store.assertions.set(trace_id, {"b": "1", "a": "1"}, "bob")
     (again,) = [each for each in await store.assertions.list() if each.name == "a"]
@@ -111,22 +111,24 @@ async def test_what_is_judged_twice_from_one_place_is_stored_once(
     store: Store, trace_id: int
 ) -> None:
     await hold(store, trace_id, "a", "1", "ann")
-    looks = [store.assertions.judged(trace_id, judged(0, 20, 7, 9, held=5)) for _ in range(3)]
+    looks = [
+        store.assertions.note_judgement(trace_id, judged(0, 20, 7, 9, held=5)) for _ in range(3)
+    ]
     assert sorted(await asyncio.gather(*looks)) == [False, False, True]
     (one,) = await store.assertions.list()
     assert (one.judged_id, one.held, one.violated) == (20, 5, 2)
     assert await violated(store) == [9, 7]
     other = JudgingStep(name="a", text="2", before=20, judged_id=30, violations=found(21))
-    assert not await store.assertions.judged(trace_id, other)
+    assert not await store.assertions.note_judgement(trace_id, other)
     assert await violated(store) == [9, 7]
 
 
 async def test_an_event_violates_an_assertion_of_a_name_once(store: Store, trace_id: int) -> None:
     await hold(store, trace_id, "a", "1", "ann")
-    await store.assertions.judged(trace_id, judged(0, 20, 7))
+    await store.assertions.note_judgement(trace_id, judged(0, 20, 7))
     await store.assertions.remove(trace_id, "a")
     await hold(store, trace_id, "a", "1", "ann")
-    await store.assertions.judged(trace_id, judged(0, 20, 7, 8))
+    await store.assertions.note_judgement(trace_id, judged(0, 20, 7, 8))
     assert await violated(store) == [8, 7]
 
 
@@ -134,7 +136,7 @@ async def test_an_event_that_several_show_to_violate_is_stored_once(
     store: Store, trace_id: int
 ) -> None:
     await hold(store, trace_id, "a", "1", "ann")
-    assert await store.assertions.judged(trace_id, judged(0, 20, 7, 8, 7))
+    assert await store.assertions.note_judgement(trace_id, judged(0, 20, 7, 8, 7))
     assert await violated(store) == [8, 7]
     (one,) = await store.assertions.list()
     assert one.violated == 2
@@ -146,11 +148,11 @@ async def test_violations_are_listed_newest_first_a_page_at_a_time(
     other = (await store.traces.create("other", "channel")).id
     for each in (trace_id, other):
         await hold(store, each, "a", "1", "ann")
-    await store.assertions.judged(trace_id, judged(0, 20, 7, 9))
-    await store.assertions.judged(other, judged(0, 20, 8))
+    await store.assertions.note_judgement(trace_id, judged(0, 20, 7, 9))
+    await store.assertions.note_judgement(other, judged(0, 20, 8))
     page = await store.violations.list(EVERY, limit=2)
     assert [(each.vhost, each.event) for each in page] == [("other", 8), ("/", 9)]
-    assert await violated(store, before=page[-1].id) == [7]
+    assert await violated(store, before_id=page[-1].id) == [7]
     assert await violated(store, ViolationFilter(vhosts=frozenset({"/"}))) == [9, 7]
     assert await violated(store, ViolationFilter(vhosts=frozenset({"/"}), vhost="other")) == []
     assert await violated(store, ViolationFilter(assertion="b")) == []
@@ -164,7 +166,7 @@ async def test_one_is_not_complete_if_a_gap_turned_up_where_it_was_looked_for(
     store: Store, trace_id: int
 ) -> None:
     await hold(store, trace_id, "a", "1", "ann")
-    await store.assertions.judged(trace_id, judged(0, 40, 10, 20, 30))
+    await store.assertions.note_judgement(trace_id, judged(0, 40, 10, 20, 30))
 
     async def complete() -> list[bool]:
         return [each.complete for each in await store.violations.list(EVERY)][::-1]
@@ -181,8 +183,8 @@ async def test_the_newest_violations_are_kept(
 ) -> None:
     monkeypatch.setattr(assertions, "MOST_VIOLATIONS", 3)
     await hold(store, trace_id, "a", "1", "ann")
-    await store.assertions.judged(trace_id, judged(0, 20, 7, 9))
-    await store.assertions.judged(trace_id, judged(20, 30, 21, 22))
+    await store.assertions.note_judgement(trace_id, judged(0, 20, 7, 9))
+    await store.assertions.note_judgement(trace_id, judged(20, 30, 21, 22))
     assert await violated(store) == [22, 21, 9]
     assert (await store.assertions.list())[0].violated == 4
 
@@ -193,12 +195,12 @@ async def test_one_that_is_violated_often_removes_none_of_others(
     monkeypatch.setattr(assertions, "MOST_VIOLATIONS", 6)
     for name in "abc":
         await hold(store, trace_id, name, "1", "ann")
-    await store.assertions.judged(trace_id, of("a", 0, 1), WebhookState.due)
-    await store.assertions.judged(trace_id, of("b", 0, 1, 2, 3), WebhookState.due)
-    await store.assertions.judged(trace_id, of("c", 0, *range(1, 10)), WebhookState.due)
+    await store.assertions.note_judgement(trace_id, of("a", 0, 1), WebhookState.due)
+    await store.assertions.note_judgement(trace_id, of("b", 0, 1, 2, 3), WebhookState.due)
+    await store.assertions.note_judgement(trace_id, of("c", 0, *range(1, 10)), WebhookState.due)
     kept = [(each.assertion, each.event) for each in await store.violations.list(EVERY)]
     assert sorted(kept) == [("a", 1), ("b", 2), ("b", 3), ("c", 8), ("c", 9)]
-    await store.assertions.judged(trace_id, of("c", 9, *range(10, 20)), WebhookState.due)
+    await store.assertions.note_judgement(trace_id, of("c", 9, *range(10, 20)), WebhookState.due)
     assert len([each for each in await store.violations.list(EVERY) if each.assertion != "c"]) == 3
 
 
@@ -206,7 +208,7 @@ async def test_a_due_violation_is_claimed_by_one_and_again_when_that_one_is_late
     store: Store, trace_id: int
 ) -> None:
     await hold(store, trace_id, "a", "1", "ann")
-    await store.assertions.judged(trace_id, judged(0, 20, 7, 9), WebhookState.due)
+    await store.assertions.note_judgement(trace_id, judged(0, 20, 7, 9), WebhookState.due)
     now = (await store.violations.list(EVERY))[0].found_at
     both = await asyncio.gather(*(store.violations.claim(now, now + 10, limit=5) for _ in range(2)))
     assert [each.first.event for claimed in both for each in claimed] == [7, 9]
@@ -220,14 +222,16 @@ async def test_a_due_violation_is_claimed_by_one_and_again_when_that_one_is_late
 
 async def test_what_came_of_telling_the_webhook_stays_known(store: Store, trace_id: int) -> None:
     await hold(store, trace_id, "a", "1", "ann")
-    await store.assertions.judged(trace_id, judged(0, 9, 7))
-    await store.assertions.judged(trace_id, judged(9, 20, 10, 11, 12), WebhookState.due)
+    await store.assertions.note_judgement(trace_id, judged(0, 9, 7))
+    await store.assertions.note_judgement(trace_id, judged(9, 20, 10, 11, 12), WebhookState.due)
     at = (await store.violations.list(EVERY))[0].found_at
     ten, eleven, twelve = await store.violations.claim(at, at, limit=9)
-    await store.violations.told(ten, moment=at)
-    await store.violations.told(eleven, moment=at, error="503", next_at=at + 5)
-    await store.violations.told(twelve, moment=at, error="timed out")
-    await store.violations.told(ten, moment=at, error="late")  # of one that is delivered: nothing
+    await store.violations.note_notification(ten, moment=at)
+    await store.violations.note_notification(eleven, moment=at, error="503", next_at=at + 5)
+    await store.violations.note_notification(twelve, moment=at, error="timed out")
+    await store.violations.note_notification(
+        ten, moment=at, error="late"
+    )  # of one that is delivered: nothing
     states = {
         each.id: (each.delivery, each.attempts, each.error, each.delivered_at)
         for each in await store.violations.list(EVERY)
@@ -249,8 +253,8 @@ async def test_of_many_violations_of_a_minute_a_summary_tells(store: Store, trac
         await hold(store, trace_id, name, "1", "ann")
     for before in range(0, 5_000, 500):
         more = of("a", before, *range(before + 1, before + 501))
-        assert await store.assertions.judged(trace_id, more, WebhookState.due)
-    await store.assertions.judged(trace_id, of("b", 0, 7), WebhookState.due)
+        assert await store.assertions.note_judgement(trace_id, more, WebhookState.due)
+    await store.assertions.note_judgement(trace_id, of("b", 0, 7), WebhookState.due)
     stored = await store.violations.list(EVERY, limit=10_000)
     assert len(stored) == 5_001
     minutes = {each.found_at // MINUTE for each in stored}
@@ -262,7 +266,7 @@ async def test_of_many_violations_of_a_minute_a_summary_tells(store: Store, trac
     requests, told = 0, 0
     while claimed := await store.violations.claim(at, at + MINUTE, limit=4):
         for each in claimed:
-            await store.violations.told(each, moment=at)
+            await store.violations.note_notification(each, moment=at)
         requests += len(claimed)
         told += sum(each.count for each in claimed)
     assert told == 5_001
@@ -272,7 +276,7 @@ async def test_of_many_violations_of_a_minute_a_summary_tells(store: Store, trac
 
 async def test_a_summary_that_is_not_taken_stays_the_same(store: Store, trace_id: int) -> None:
     await hold(store, trace_id, "a", "1", "ann")
-    await store.assertions.judged(trace_id, of("a", 0, *range(1, 101)), WebhookState.due)
+    await store.assertions.note_judgement(trace_id, of("a", 0, *range(1, 101)), WebhookState.due)
     found = await store.violations.list(EVERY)
     minute = found[0].found_at // MINUTE
     over = (minute + 1) * MINUTE
@@ -280,11 +284,11 @@ async def test_a_summary_that_is_not_taken_stays_the_same(store: Store, trace_id
     assert [each.count for each in before] == [1] * MOST_A_MINUTE, "the minute is not over"
     [summary] = await store.violations.claim(over, over, limit=99)
     assert (summary.count, summary.last) == (90, found[0].id)
-    await store.violations.told(summary, moment=over, error="503", next_at=over + 5)
+    await store.violations.note_notification(summary, moment=over, error="503", next_at=over + 5)
     assert await store.violations.claim(over + 4, over + 9, limit=99) == []
     [again] = await store.violations.claim(over + 5, over + 9, limit=99)
     assert (again.first.id, again.count, again.last) == (summary.first.id, 90, summary.last)
-    await store.violations.told(again, moment=over, error="503")
+    await store.violations.note_notification(again, moment=over, error="503")
     counted = {WebhookState.due: MOST_A_MINUTE, WebhookState.given_up: 90}
     assert await store.violations.deliveries() == counted
 
@@ -293,7 +297,7 @@ async def test_assertions_take_turns(store: Store, trace_id: int) -> None:
     for number, name in enumerate("abc"):
         await hold(store, trace_id, name, "1", "ann")
         its = of(name, 0, *range(1 + 10 * number, 9 + 10 * number))
-        await store.assertions.judged(trace_id, its, WebhookState.due)
+        await store.assertions.note_judgement(trace_id, its, WebhookState.due)
     now = (await store.violations.list(EVERY))[0].found_at
     claimed = await store.violations.claim(now, now + 1, limit=6)
     assert [each.first.assertion for each in claimed] == [*"abcabc"]
@@ -304,13 +308,13 @@ async def test_what_another_text_of_the_name_found_hides_nothing(
 ) -> None:
     await hold(store, trace_id, "a", "1", "ann")
     [set_first] = await store.assertions.list()
-    assert await store.assertions.judged(trace_id, judged(set_first.judged_id, 50, 3, 4))
+    assert await store.assertions.note_judgement(trace_id, judged(set_first.judged_id, 50, 3, 4))
     await hold(store, trace_id, "a", "2", "ann")
     [held] = await store.assertions.list()
     again = msgspec.structs.replace(judged(held.judged_id, held.judged_id + 1, 4, 5), text="2")
     late = msgspec.structs.replace(judged(0, 60, 3), text="3")
-    assert not await store.assertions.judged(trace_id, late)  # of an assertion that is gone
-    assert await store.assertions.judged(trace_id, again)
+    assert not await store.assertions.note_judgement(trace_id, late)  # of an assertion that is gone
+    assert await store.assertions.note_judgement(trace_id, again)
     found = await store.violations.list(EVERY)
     assert {(each.event, each.text) for each in found} == {(3, "1"), (4, "2"), (5, "2")}
     [held] = await store.assertions.list()
@@ -329,7 +333,7 @@ async def test_a_gap_that_is_found_later_makes_what_rests_on_it_incomplete(
     new[2] = msgspec.structs.replace(new[2], root=None)
     [held] = await store.assertions.list()
     what = msgspec.structs.replace(judged(held.judged_id, 60), violations=tuple(new))
-    assert await store.assertions.judged(trace_id, what)
+    assert await store.assertions.note_judgement(trace_id, what)
 
     async def complete() -> list[bool]:
         return [each.complete for each in await store.violations.list(EVERY)][::-1]

@@ -83,7 +83,7 @@ async def test_a_chain_is_what_is_an_effect_of_the_one_event_and_a_cause_of_the_
             assert not effects.truncated
             between = {row.id for row in effects.items} & {row.id for row in causes.items}
             reached = b in {row.id for row in effects.items}
-            span = Ways(connection, trace_id, (a, b), via).between()
+            span = Ways(connection, trace_id, (a, b), via).span()
             found = set() if span is None else set(span.ids[chain_of(span, via)].tolist())
             assert found == (between | {a, b} if reached else set())
             sizes.append(len(found))

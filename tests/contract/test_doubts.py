@@ -100,7 +100,7 @@ async def test_assumed_participants_are_those_of_the_span(database_url: str) -> 
         for a in range(5, 50, 5):
             for b in range(5, 50, 5):
                 within = [each for each in every if each.is_within(a, b)]
-                assert Jobs(connection).assumed(7, a, b) == within
+                assert Jobs(connection).assumed_participants(7, a, b) == within
                 answer = await store.doubts.between(7, a, b)
                 assert [doubt.statement[:1] for doubt in answer.doubts] == (
                     [str(len(within))] if within else []
@@ -126,7 +126,7 @@ async def test_what_is_said_of_a_real_history_is_the_same_on_both_sides(
         jobs = Jobs(connection)
         assert jobs.quiet(trace.id, ids[0], ids[-1]) == answer.quiet
         assert jobs.quiet(trace.id, ids[0], half) == 0
-        assert jobs.assumed(trace.id, ids[0], ids[-1]) == []
+        assert jobs.assumed_participants(trace.id, ids[0], ids[-1]) == []
 
 
 async def test_quiet_events_are_counted_to_a_bound_from_their_own_index(

@@ -538,7 +538,7 @@ async def test_what_is_overdue_is_a_failure_of_each_assertion_that_says_so(store
         judged = JudgingStep(
             name=name, text="{}", before=one.judged_id, judged_id=10**7, violations=late
         )
-        assert await store.assertions.judged(trace.id, judged)
+        assert await store.assertions.note_judgement(trace.id, judged)
     failures = await found(store, kind=FailureKind.overdue)
     assert [(each.event, each.reason) for each in failures] == [
         (ids[2], "paid"),

@@ -61,7 +61,7 @@ async def test_a_run_that_another_has_come_after_writes_nothing(
     new = await store.leases.take(trace_id, "one")
     plan = await store.retention.plan(trace_id, keep_events=5)
     assert plan is not None
-    standing = await store.restamps.standing(trace_id)
+    standing = await store.restamps.extent(trace_id)
     late: list[Any] = [
         store.batches.append(trace_id, history.batch(5), old),
         store.gaps.open(trace_id, after_event_id=0, since=1, reason="late", epoch=old),

@@ -235,13 +235,13 @@ async def test_a_trace_that_goes_on_meanwhile_keeps_its_stamps(store: Store, tra
     await store.batches.append(trace_id, history.batch(50))
     work = doing(store, trace_id, Policy.user)
     await work.catch_up()
-    standing, swap = await store.restamps.standing(trace_id), store.restamps.swap
+    standing, swap = await store.restamps.extent(trace_id), store.restamps.swap
     await store.batches.append(trace_id, history.batch(10))
     before = await all_events(store)
     new = work._restamper.end(standing.state, standing.first_id)
     with pytest.raises(ConflictError):
         await swap(trace_id, ParticipantRules(Policy.user, ()), standing, new, lambda moved: None)
-    now = await store.restamps.standing(trace_id)
+    now = await store.restamps.extent(trace_id)
     with pytest.raises(ConflictError, match="10 of the events have no new stamp"):
         await swap(trace_id, ParticipantRules(Policy.user, ()), now, new, lambda moved: None)
     assert await all_events(store) == before

@@ -116,7 +116,7 @@ async def test_a_trace_is_claimed_from_the_dead_alone(
 async def test_whoever_leaves_hands_its_traces_over(one: Store, two: Store, trace_id: int) -> None:
     assert await one.leases.claim(trace_id, "one")
     await one.services.leave("one")
-    (held,) = await two.services.held()
+    (held,) = await two.services.leased_traces()
     assert (held.trace_id, held.holder, held.wanted) == (trace_id, None, True)
     assert await alive(two) == ["second"]
 
@@ -136,10 +136,10 @@ async def test_jobs_of_the_dead_fail_and_those_of_the_living_go_on(one: Store, t
 async def test_a_job_is_cancelled_by_the_service_that_has_it(one: Store, two: Store) -> None:
     job = await one.jobs.create("chain", "/", {})
     await two.jobs.give_up(job.id)
-    assert await two.jobs.unwanted() == []
-    assert await one.jobs.unwanted() == [job.id]
+    assert await two.jobs.cancellations() == []
+    assert await one.jobs.cancellations() == [job.id]
     await one.jobs.move(job.id, JobState.cancelled)
-    assert await one.jobs.unwanted() == []
+    assert await one.jobs.cancellations() == []
 
 
 # Takes the lock, starts a child that outlives it, and says so.

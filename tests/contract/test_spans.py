@@ -522,7 +522,7 @@ async def test_of_several_deliveries_only_what_a_link_tells_is_said(trace: Trace
 
 
 async def _handled(trace: Trace, event_id: int) -> list[HandlingTime]:
-    return await trace.store.spans.handled(await trace.store.events.get(event_id))
+    return await trace.store.spans.handling_times(await trace.store.events.get(event_id))
 
 
 async def _told(trace: Trace) -> dict[int, int | None]:

@@ -26,10 +26,10 @@ async def test_what_is_not_taken_is_left_with_the_broker(
     await fill(rabbit, vhost, [consumer.TRACE_QUEUE], 2, count, payload=b"x" * size)
     firehose = Firehose(rabbit.amqp_url("/"), bounds=QueueBounds())
     async with firehose.open(vhost, Reading(prefetch=1_000)) as stream:
-        await until(_is(lambda: stream.buffered > 0), "something has arrived")
+        await until(_is(lambda: stream.buffer_size > 0), "something has arrived")
         await asyncio.sleep(0.5)  # for more to come, if it does
         # In sockets and buffers between are a few MB.
-        assert stream.buffered * size < 15e6
+        assert stream.buffer_size * size < 15e6
         taken = 0
         while taken < count:
             taken += len(await stream.batch(1, 1.0))
@@ -85,5 +85,5 @@ async def test_no_answer_on_how_much_waits_overtakes_what_is_on_its_way(
     firehose = Firehose(rabbit.amqp_url("/"), bounds=QueueBounds())
     for _ in range(3):
         async with firehose.open(vhost, Reading(prefetch=32_000)) as stream:
-            while stream.buffered < count:
+            while stream.buffer_size < count:
                 assert await stream.queued() >= count

@@ -90,7 +90,7 @@ def vhost(broker: RabbitNode) -> str:
 async def test_a_client_that_lost_it_never_published(place: Place) -> None:
     await place.clients.queue()
     await place.clients.send(message_id="other")
-    answer = await place.where("lost-in-client", place.vhost)
+    answer = await place.where("lost-in-client", "--vhost", place.vhost)
     assert (answer.code, answer.word) == (3, "never_published")
     assert answer.sentence.startswith(
         f"never published: no message in {place.vhost!r} has 'lost-in-client' as anything, and the"
@@ -210,15 +210,15 @@ async def test_after_a_gap_nothing_was_never_published(place: Place) -> None:
     await place.clients.send(message_id="before")
     await place.stored(1)
     await place.service.stop_trace(place.vhost)
-    stopped = await place.where("missed", place.vhost)
+    stopped = await place.where("missed", "--vhost", place.vhost)
     assert (stopped.code, stopped.word) == (9, "unknown")
     await place.clients.send(message_id="missed")
     await place.service.start_trace(place.vhost)
     await place.service.until_running(place.vhost)
-    answer = await place.where("missed", place.vhost)
+    answer = await place.where("missed", "--vhost", place.vhost)
     assert (answer.code, answer.word, answer.body["complete"]) == (9, "unknown", False)
     # What waited through a gap may have been handed over in it.
-    assert (await place.where("before", place.vhost)).word == "unknown"
+    assert (await place.where("before", "--vhost", place.vhost)).word == "unknown"
 
 
 async def test_what_was_removed_is_not_said_to_have_never_been_published(place: Place) -> None:
@@ -228,11 +228,13 @@ async def test_what_was_removed_is_not_said_to_have_never_been_published(place: 
         await (await place.clients.take()).ack()
     await place.stored(4)
     await place.service.get("", method="DELETE", vhost=place.vhost, keep_events=2)
-    answer = await place.where("old", place.vhost)
+    answer = await place.where("old", "--vhost", place.vhost)
     assert (answer.code, answer.word) == (9, "unknown")
     assert "is removed" in answer.sentence
     since = answer.body["since"]
-    assert (await place.where("old", place.vhost, "--since", since)).word == "never_published"
+    assert (
+        await place.where("old", "--vhost", place.vhost, "--since", since)
+    ).word == "never_published"
 
 
 async def test_a_killed_service_says_never_only_once_it_has_caught_up(place: Place) -> None:
@@ -243,8 +245,8 @@ async def test_a_killed_service_says_never_only_once_it_has_caught_up(place: Pla
     await place.clients.send(message_id="while-dead")
     place.service.start()
     await place.service.listening()
-    early = await place.where("while-dead", place.vhost)
+    early = await place.where("while-dead", "--vhost", place.vhost)
     assert early.word != "never_published"
     await place.stored(2)
     assert (await place.becomes("waiting", "while-dead")).code == 4
-    assert (await place.where("nobody", place.vhost)).word == "never_published"
+    assert (await place.where("nobody", "--vhost", place.vhost)).word == "never_published"

@@ -37,7 +37,7 @@ def put(exports: Exports, file: str, from_id: int = 1, to_id: int = 2, vhost: st
 )
 def test_a_name_that_is_not_plain_is_refused(exports: Exports, file: str) -> None:
     for refused in (
-        lambda: Exports.checked(file),
+        lambda: Exports.check_format(file),
         lambda: exports.request("/", 1, 2, file, "ann"),
         lambda: exports.find((1, 2), file),
         lambda: exports.delete((1, 2), file),
@@ -49,12 +49,12 @@ def test_a_name_that_is_not_plain_is_refused(exports: Exports, file: str) -> Non
 @pytest.mark.parametrize("file", ["a.exe", "a.json.gz", "a.jsonl.manifest.json"])
 def test_an_unknown_extension_is_refused(file: str) -> None:
     with pytest.raises(BadRequestError, match=r"\.parquet"):
-        Exports.checked(file)
+        Exports.check_format(file)
 
 
 @pytest.mark.parametrize("file", ["a", "order.jsonl", "A-1_b.c.trace.json", "x" * 200, "-.csv"])
 def test_plain_names_are_taken(file: str) -> None:
-    assert Exports.checked(file)
+    assert Exports.check_format(file)
 
 
 def test_equal_ids_are_refused(exports: Exports) -> None:

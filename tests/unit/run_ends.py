@@ -27,7 +27,7 @@ class QuietStream:
     was_bound = True
     remark = None
     waits = is_over = False
-    buffered = taken = unacknowledged = 0
+    buffer_size = taken = unacknowledged = 0
     is_cluster = False
     traces_replies = True
     sentinel = None

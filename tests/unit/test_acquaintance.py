@@ -39,7 +39,7 @@ class World:
     def __init__(self, policy: Policy = Policy.client) -> None:
         self.opened: list[BrokerConnection] = []
         self.looked_up: list[str] = []
-        self.buffered = self.ready = 0
+        self.buffer_size = self.ready = 0
         self.is_asked = True
         self.store = asyncio.Event()
         self.store.set()
@@ -273,7 +273,7 @@ async def test_what_was_sent_meanwhile_counts_as_queued() -> None:
     world.close(A_PORT)
     world.is_asked = False
     assert await world.act(A_PORT) == [1]
-    world.buffered = 2  # of three that waited, two were sent before the broker answered
+    world.buffer_size = 2  # of three that waited, two were sent before the broker answered
     world.acquaintance.note_measure(world.now, 1)
     for _ in range(3):
         assert await world.act(A_PORT) == [1]
@@ -286,7 +286,7 @@ async def test_what_is_in_hand_while_the_store_is_slow_counts_as_taken() -> None
     (first,) = await world.act(A_PORT)
     world.close(A_PORT)
     world.now += 10 * SECOND
-    world.buffered = 1
+    world.buffer_size = 1
     world.store.clear()
     acting = asyncio.create_task(world.act(A_PORT))
     for _ in range(5):
@@ -294,7 +294,7 @@ async def test_what_is_in_hand_while_the_store_is_slow_counts_as_taken() -> None
     world.measure()  # the queue answers meanwhile
     world.store.set()
     (second,) = await acting
-    world.buffered = 0
+    world.buffer_size = 0
     assert [first, second, *await world.act(A_PORT)] == [first] * 3
 
 

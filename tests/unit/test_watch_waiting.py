@@ -50,7 +50,7 @@ class World:
             assert wait.id <= self.settled.event_id
             assert known[wait.id].recorded_at + self.within <= self.settled.at
         self.judged += [wait.id for wait in due]  # one transaction with the place
-        self.judged_id = line.judged_with(len(due))
+        self.judged_id = line.judgement_bound(len(due))
         line.judge(len(due))
         assert line.judged_id == self.judged_id
 

@@ -176,7 +176,7 @@ def judge(
             held=held,
             violations=(violation,) if event else (),
         )
-        assert await store.assertions.judged(one.trace_id, found)
+        assert await store.assertions.note_judgement(one.trace_id, found)
 
     server.done(judged())
 

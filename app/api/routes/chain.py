@@ -197,7 +197,7 @@ async def make_touched(event_id: EventId, file: File, asker: JobAsker) -> Respon
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     folder = parts.folders.touched
     request = folder.request(event.vhost, event_id, file, user.name)
-    if parts.jobs.doing(request) is None:
+    if parts.jobs.find_live(request) is None:
         await asyncio.to_thread(folder.check_room, event_id, file)
     return await asker.submit(request)
 
@@ -224,7 +224,7 @@ async def _visible(event_id: int, file: str, user: User, parts: Parts) -> Manife
         event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
         name = file.removesuffix(".manifest.json")
         request = parts.folders.touched.request(event.vhost, event_id, name, user.name)
-        if parts.jobs.doing(request) is not None:
+        if parts.jobs.find_live(request) is not None:
             raise ConflictError(f"{name} is being made") from None
         raise
     user.must_see(document.vhost, "file")

@@ -155,7 +155,7 @@ async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
 
     async def answer() -> Any:
         row = await visible_event(parts.store.events, event_id, user)
-        handled = await parts.store.spans.handled(row)
+        handled = await parts.store.spans.handling_times(row)
         vector = await parts.store.participants.vector(row)
         links = await parts.store.causality.links_of(row.trace_id, event_id)
         detail = event_detail(row, vector, handled)

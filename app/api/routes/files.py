@@ -109,7 +109,7 @@ async def make_export(
     user.must_read(request.vhost)
     summary = await _immediate_summary(from_, to, file, via, parts)
     result = None if summary is None else json_of(summary)
-    if result is None and parts.jobs.doing(request) is None:
+    if result is None and parts.jobs.find_live(request) is None:
         await asyncio.to_thread(parts.folders.exports.check_room, (from_, to), file)
     return await asker.submit(request, is_new=lambda result: result["file"], early_result=result)
 
@@ -140,7 +140,7 @@ async def _immediate_summary(
         relation=Relation.concurrent,
         answer=answer.answer,
         sentence=answer.sentence,
-        format=parts.folders.exports.checked(file).name,
+        format=parts.folders.exports.check_format(file).name,
         plan=ChainPlan("none", CONCURRENT),
         gaps=certainty.gaps,
         soundness=certainty.soundness,
@@ -152,7 +152,7 @@ async def _chain_request(
     start: int, end: int, file: str, user: User, parts: Parts, via: Via
 ) -> JobRequest:
     """The job's request, once it is checked; raises what is wrong with it."""
-    parts.folders.exports.checked(file)
+    parts.folders.exports.check_format(file)
     vhost = await _vhost_of(start, user, parts)
     if vhost != await _vhost_of(end, user, parts):
         raise BadRequestError(
@@ -204,7 +204,7 @@ async def _visible_export(
     except NotFoundError:
         for via in Via:
             request = await _chain_request(start, end, file, user, parts, via)
-            if parts.jobs.doing(request) is not None:
+            if parts.jobs.find_live(request) is not None:
                 raise ConflictError(f"{file} is being made") from None
         raise
     user.must_see(export.vhost, "export")
@@ -270,7 +270,7 @@ async def make_period(
     parts, user, folder = asker.parts, asker.user, asker.parts.folders.periods
     trace_id = await trace_id_of(vhost, user, parts)
     user.must_read(vhost)
-    folder.checked(file)
+    folder.check_format(file)
     rules = merged(parts.link_rules, await parts.store.link_rules.list_own(trace_id))
     listed_rules: list[Json] = [
         {**rule.rule.to_json(), "origin": rule.origin.value} for rule in rules
@@ -278,7 +278,7 @@ async def make_period(
     request = folder.request(
         vhost, file, period_of(since, until), Via(via), user.name, listed_rules
     )
-    if parts.jobs.doing(request) is None:
+    if parts.jobs.find_live(request) is None:
         await asyncio.to_thread(folder.check_room, vhost, file)
     return await asker.submit(request)
 
@@ -299,7 +299,9 @@ async def send_spans(
     await trace_id_of(vhost, user, asker.parts)
     user.must_read(vhost)
     folder = asker.parts.folders.periods
-    return await asker.submit(folder.sending(vhost, period_of(since, until), Via(via), user.name))
+    return await asker.submit(
+        folder.send_request(vhost, period_of(since, until), Via(via), user.name)
+    )
 
 
 @periods.get("/itc_db/periods", **returns(list[PeriodFile], READING))

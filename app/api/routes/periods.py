@@ -79,12 +79,12 @@ async def certainty_of_period(
     status = await parts.traces.status(vhost)
     period = await parts.store.periods.of(trace_id, since, until)
     soundness = await parts.store.doubts.between(trace_id, period.first or 0, period.last or 0)
-    facts = PeriodCertainty(vhost, since, until, known_since(status, period), status.state, now())
+    facts = PeriodCertainty(vhost, since, until, record_start(status, period), status.state, now())
     certainty = Certainty(period.gaps, soundness)
     return json_answer(json_of(facts) | json_of(period) | json_of(certainty))
 
 
-def known_since(status: TraceStatus, period: TracePeriod) -> Microseconds | None:
+def record_start(status: TraceStatus, period: TracePeriod) -> Microseconds | None:
     """Return the time before which nothing is known: of the oldest event left after a removal."""
     total = status.counters.published + status.counters.received
     return period.oldest_at if status.events < total else status.created_at

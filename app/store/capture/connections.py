@@ -85,7 +85,7 @@ class Connections(Subject):
         return [BrokerConnection(*row) for row in rows]
 
     @reads
-    async def closed_since(
+    async def list_closed(
         self, connection: AsyncConnection, vhost: str, start: int
     ) -> list[BrokerConnection]:
         """The connections to a virtual host that were closed at a time (µs) or later."""

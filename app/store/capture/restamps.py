@@ -120,7 +120,7 @@ class Restamps(Subject):
             pass
 
     @reads
-    async def standing(self, connection: AsyncConnection, trace_id: int) -> TraceExtent:
+    async def extent(self, connection: AsyncConnection, trace_id: int) -> TraceExtent:
         first = sa.select(sa.func.min(_events.id)).where(_events.trace_id == _traces.id)
         query = sa.select(
             sa.func.coalesce(first.scalar_subquery(), 0),

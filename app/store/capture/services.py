@@ -99,7 +99,7 @@ class Services(Subject):
         return [Service(*row) for row in await connection.execute(query)]
 
     @reads
-    async def held(self, connection: AsyncConnection) -> list[LeasedTrace]:
+    async def leased_traces(self, connection: AsyncConnection) -> list[LeasedTrace]:
         query = select(*columns(_traces, "id vhost wanted holder")).order_by(_traces.id)
         return [LeasedTrace(*row) for row in await connection.execute(query)]
 

@@ -67,7 +67,7 @@ class Spans(Subject):
     async def add(self, connection: AsyncConnection, spans: Sequence[Span]) -> int:
         """Store spans; returns how many of them are new. Spans with known ids stay as they are."""
         rows = {span.context: (*_span_fields(span), None, True) for span in reversed(spans)}
-        new = rows.keys() - await self._known(connection, rows)
+        new = rows.keys() - await self._known_contexts(connection, rows)
         links = {
             (span.context, link.context): link.is_remote
             for span in reversed(spans)
@@ -90,7 +90,7 @@ class Spans(Subject):
     late_between = read_method(late_between)
 
     @reads
-    async def handled(self, connection: AsyncConnection, event: Event) -> list[HandlingTime]:
+    async def handling_times(self, connection: AsyncConnection, event: Event) -> list[HandlingTime]:
         """The times at which consumers handled a message, the earliest first.
 
         Of a received event only times certain to be of this delivery: by a link, if the message
@@ -144,7 +144,7 @@ class Spans(Subject):
                 return total
             position = last
 
-    async def _known(
+    async def _known_contexts(
         self, connection: AsyncConnection, contexts: Collection[bytes]
     ) -> frozenset[bytes]:
         query = sa.select(_spans.context)
@@ -165,7 +165,7 @@ class Spans(Subject):
             # A span that was stored since they were read did not find them waiting for it.
             waited = {lead.waits_for for lead in leads if lead.waits_for is not None}
             arrived = await self.database.read(
-                lambda reading: self._known(reading, waited),  # noqa: B023
+                lambda reading: self._known_contexts(reading, waited),  # noqa: B023
                 Lane.bulk,
             )
             rows = [

@@ -103,7 +103,7 @@ class Assertions(Subject):
             raise NotFoundError("this virtual host has no assertion of that name")
 
     @writes
-    async def judged(
+    async def note_judgement(
         self,
         connection: AsyncConnection,
         trace_id: int,

@@ -77,7 +77,7 @@ class Violations(Subject):
         return notifications
 
     @writes
-    async def told(
+    async def note_notification(
         self,
         connection: AsyncConnection,
         notification: Notification,

@@ -52,7 +52,7 @@ class Watching(Subject):
         return WatchPage(events, events[-1].id if len(rows) == limit else max(after_id, last_id))
 
     @reads
-    async def reached(
+    async def reaches(
         self, connection: AsyncConnection, trace_id: int, ids: Sequence[int], direction: Direction
     ) -> dict[int, Reach]:
         """The events that each event led to (1), or that led to it (-1), along messages and links.

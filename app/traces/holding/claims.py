@@ -163,7 +163,7 @@ class Claims:
 
     async def look(self) -> None:
         """Drop traces that others have taken, obey requests from elsewhere, claim free traces."""
-        services, traces = await self._store.all(), await self._store.held()
+        services, traces = await self._store.all(), await self._store.leased_traces()
         living = {service.id: service for service in services if service.is_alive}
         self._has_peers = len(living) > 1
         local = [trace for trace in traces if trace.holder == self._service]

@@ -45,12 +45,12 @@ class Elsewhere:
         self._store = store
         self.service = service  # this one
 
-    async def standing(self) -> Peers:
+    async def peers(self) -> Peers:
         return Peers(self.service, await self._store.all())
 
     async def check(self, trace: Trace) -> None:
         """Raise `ConflictError` if a trace runs in another service."""
-        peers = await self.standing()
+        peers = await self.peers()
         if trace.holder != self.service and (name := peers.name_of(trace.holder)):
             raise ConflictError(
                 f"the trace of {trace.vhost!r} runs in the service {name}: ask that one"
@@ -62,7 +62,7 @@ class Elsewhere:
         """Wait until ``is_done`` holds for a trace; False if it does not within ``seconds``."""
         deadline = time.monotonic() + seconds
         while True:
-            for trace in await self._store.held():
+            for trace in await self._store.leased_traces():
                 if trace.vhost == vhost and is_done(trace):
                     return True
             if time.monotonic() > deadline:

@@ -62,7 +62,7 @@ class TracesHere:
         Where there are other services, `app.traces.holding.claims` says which of them run here.
         """
         await self.follow()
-        if not (await self._elsewhere.standing()).are_there:
+        if not (await self._elsewhere.peers()).are_there:
             for trace in await self._store.traces.list():
                 if trace.wanted:
                     await self.begin(trace)
@@ -121,10 +121,10 @@ class TracesHere:
         """A trace's run, also one that is over."""
         return self._running.get(vhost)
 
-    def waiting_in(self, vhost: str, queue: str, moment: int) -> int | None:
+    def count_waiting(self, vhost: str, queue: str, moment: int) -> int | None:
         """As `RunningTrace.waiting_in`; None of a trace that does not run here."""
         present = self.alive(vhost)
-        return None if present is None else present.waiting_in(queue, moment)
+        return None if present is None else present.count_waiting(queue, moment)
 
     def alive(self, vhost: str) -> RunningTrace | None:
         """A trace's run, None if it does not run."""

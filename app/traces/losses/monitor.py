@@ -69,7 +69,7 @@ MARKS_MISSING = (
 )
 
 
-def _elapsed() -> float:
+def _boot_clock() -> float:
     """Seconds, with those in which the machine was suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
@@ -227,7 +227,7 @@ class Monitor:
         finally:
             await marks.close()
 
-    async def suspect_standstills(self, clock: Callable[[], float] = _elapsed) -> None:
+    async def suspect_standstills(self, clock: Callable[[], float] = _boot_clock) -> None:
         """Notice that the event loop stood still; ends only by a failure."""
         gaps, recorder = self._gaps, self._recorder
         traffic, traffic_at = recorder.traffic, -TRAFFIC_SECONDS

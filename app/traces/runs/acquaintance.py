@@ -99,7 +99,7 @@ class Acquaintance:
         store is asked who is behind it, which may take longer than the queue's answer.
         """
         if self._measure is None:
-            self._measure = _Measure(moment, self._received + self._stream.buffered + ready)
+            self._measure = _Measure(moment, self._received + self._stream.buffer_size + ready)
 
     def _moment(self) -> int:
         return int(self._clock() * 1_000_000)
@@ -118,7 +118,7 @@ class Acquaintance:
                 *self._closings,
             }
         else:
-            connections = await self._introductions.connections.closed_since(
+            connections = await self._introductions.connections.list_closed(
                 self._vhost, self._hear_from
             )
             self._hear_from = moment - OVERLAP

@@ -97,7 +97,7 @@ class RunningTrace:
             return Snapshot(standing, last_event_id=self.trace.last_event_id)
         return self._stage.snapshot(standing)
 
-    def waiting_in(self, queue: str, moment: int) -> int | None:
+    def count_waiting(self, queue: str, moment: int) -> int | None:
         """The number of copies in a queue published before a time (µs); None until restored."""
         if self._stage is None:
             return None

@@ -160,7 +160,7 @@ class Run:
                     await self._retain_some()
                 messages, is_empty = await self._stamp_portion()
                 await asyncio.sleep(0)  # for whatever else waits for the event loop
-                if (messages == PORTION or stream.buffered) and self._may_grow():
+                if (messages == PORTION or stream.buffer_size) and self._may_grow():
                     continue
                 stretch = self._stamper.complete()
                 if storing is not None:
@@ -273,7 +273,7 @@ class Run:
             return False
         if self._stream.waits:  # until `Resume` has decided
             return True
-        return await self._stream.ready_messages() == 0 and self._stream.buffered == 0
+        return await self._stream.ready_messages() == 0 and self._stream.buffer_size == 0
 
     def _retention_is_due(self) -> bool:
         return self._pipeline.settings.retention.is_on and time.monotonic() >= self._next_retention
