@@ -29,8 +29,8 @@ _SENTENCES = {
     Relation.concurrent: "events {a} and {b} are concurrent: neither can have influenced the other",
 }
 _CAUSED = {
-    Relation.before: "event {a} caused event {b}, {how}",
-    Relation.after: "event {a} was caused by event {b}, {how}",
+    Relation.before: "event {a} caused event {b}, {path}",
+    Relation.after: "event {a} was caused by event {b}, {path}",
 }
 _AS_KNOWN = (
     "events {a} and {b} are concurrent as far as is known, but {why},"
@@ -62,7 +62,7 @@ def statement_of(
     a: int,
     b: int,
     relation: Relation,
-    how: str | None,
+    path: str | None,
     *,
     complete: bool,
     sound: bool,
@@ -71,12 +71,12 @@ def statement_of(
 ) -> Statement:
     """The answer whether the earlier of two events had a part in the later.
 
-    ``relation`` is that of a to b. ``how`` is the path of messages and links between them in words,
-    None without one. ``doubtful`` names events of unknown cause between them (`model.doubtful`).
-    The later may be a delivery of any of ``candidates`` messages.
+    ``relation`` is that of a to b. ``path`` says which messages and links lead from one to the
+    other, None if none do. ``doubtful`` names events of unknown cause between them
+    (`model.doubtful`). The later may be a delivery of any of ``candidates`` messages.
     """
-    if relation in IN_ORDER and how is not None:
-        return Statement("caused", _CAUSED[relation].format(a=a, b=b, how=how))
+    if relation in IN_ORDER and path is not None:
+        return Statement("caused", _CAUSED[relation].format(a=a, b=b, path=path))
     whys = [_INCOMPLETE] * (not complete) + [_DOUBTFUL] * (not sound)
     whys += [doubtful] if doubtful else []
     if relation is Relation.concurrent and whys:

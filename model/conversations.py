@@ -881,8 +881,8 @@ def sentence_of(
     failures = Counter((f.kind, f.queue) for f in (message.failure for message in messages) if f)
     for (kind, queue), times in failures.most_common(3):
         clauses.append(f"{times:,} {_FAILURE_WORDS.get(kind, f'died in {queue}')}")
-    if waiting := counts.waiting:
-        clauses.append(f"{waiting:,} {verb(waiting, 'was', 'were')} not handed over yet")
+    if copies := counts.waiting:
+        clauses.append(f"{copies:,} {verb(copies, 'was', 'were')} not handed over yet")
     deliveries = (d for message in messages for copy in message.copies for d in copy.deliveries)
     if holders := [delivery.record.name for delivery in deliveries if _is_held(delivery)]:
         number, names = len(holders), listed([*dict.fromkeys(holders)])

@@ -169,20 +169,20 @@ class Slowdown(NamedTuple):
     ]
 
 
-def counted_period(since: int, until: int, now: int) -> CountedPeriod:
+def counted_period(begin: int, end: int, moment: int) -> CountedPeriod:
     """A period (µs) in as many whole spans as there may be, at the best resolution it has."""
-    is_recent = since >= now - BY_MINUTE.retention + HOUR
-    return _in_spans(since, until, BY_MINUTE if is_recent else BY_HOUR)
+    is_recent = begin >= moment - BY_MINUTE.retention + HOUR
+    return _in_spans(begin, end, BY_MINUTE if is_recent else BY_HOUR)
 
 
 def compared_periods(
-    period: CountedPeriod, shift: int, now: int
+    period: CountedPeriod, shift: int, moment: int
 ) -> tuple[CountedPeriod, CountedPeriod]:
     """The period ``shift`` µs before, and the period itself, in spans of the same width.
 
     A baseline that ends where the period begins has at least twice the spans a change needs.
     """
-    earlier = counted_period(period.begin - shift, period.end - shift, now)
+    earlier = counted_period(period.begin - shift, period.end - shift, moment)
     if earlier.resolution != period.resolution:
         period = _in_spans(period.begin, period.end, earlier.resolution)
     begin, stop, resolution, width = period
@@ -192,24 +192,24 @@ def compared_periods(
     return CountedPeriod(end - spans * width, end, resolution, width), period
 
 
-def _in_spans(since: int, until: int, resolution: Resolution) -> CountedPeriod:
+def _in_spans(first: int, end: int, resolution: Resolution) -> CountedPeriod:
     part = resolution.part
-    width = part * max(1, -(-(until - since) // (MOST_SPANS * part)))
-    begin = since - since % part
-    spans = -(-max(1, until - begin) // width)
+    width = part * max(1, -(-(end - first) // (MOST_SPANS * part)))
+    begin = first - first % part
+    spans = -(-max(1, end - begin) // width)
     return CountedPeriod(begin, begin + spans * width, resolution, width)
 
 
 def parts_of(rows: Iterable[OwnerRow], period: CountedPeriod) -> dict[Measured, list[DurationPart]]:
     """A period's spans that have counts, in the order of time."""
     spans: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-    since, end, (part, *_), width = period
+    first, end, (part, *_), width = period
     for row in rows:
         begin = row.begin
         for cell, times in row.cells.items():
             moment = begin + (cell >> 8 & 63) * part
-            if since <= moment < end:
-                steps, step = spans[cell >> 14, moment - (moment - since) % width], cell & 255
+            if first <= moment < end:
+                steps, step = spans[cell >> 14, moment - (moment - first) % width], cell & 255
                 steps[step] = steps.get(step, 0) + times
     parts: dict[Measured, list[DurationPart]] = {measured: [] for measured in Measured}
     for (measured, moment), steps in sorted(spans.items()):

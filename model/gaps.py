@@ -53,10 +53,10 @@ def widened(gap: Gap, begins: int | None, ends: int | None) -> Gap:
     ``begins`` is that of the last event before it (µs), None if that is not stored; ``ends`` that
     of the last one that may be in it.
     """
-    since = Microseconds(0 if begins is None else min(gap.since, begins))
-    until = gap.until
+    first = Microseconds(0 if begins is None else min(gap.since, begins))
+    last = gap.until
     if gap.before_event_id is None:
-        until = None
-    elif until is not None and ends is not None:
-        until = Microseconds(max(until, ends))
-    return replace(gap, since=since, until=until)
+        last = None
+    elif last is not None and ends is not None:
+        last = Microseconds(max(last, ends))
+    return replace(gap, since=first, until=last)

@@ -124,7 +124,7 @@ def causes_of(
     *,
     roots: Collection[int],
     members: Collection[int],
-    shared: Mapping[int, Collection[Any]],
+    shared_keys: Mapping[int, Collection[Any]],
 ) -> dict[int, tuple[Cause, ...]]:
     """The causes of each event: links first, those from within the conversation before others.
 
@@ -155,7 +155,7 @@ def causes_of(
             received[event.participant].append(event)
             continue
         if event.id not in causes and event.id not in roots:
-            nearest = _last_that_led(event, received[event.participant], via, shared)
+            nearest = _last_that_led(event, received[event.participant], via, shared_keys)
             if nearest is None and via is Via.any:
                 nearest = published.get(event.participant)
             if nearest is not None:
@@ -168,17 +168,17 @@ def _last_that_led(
     publish: ConversationEvent,
     received: Sequence[ConversationEvent],
     via: Via,
-    shared: Mapping[int, Collection[Any]],
+    shared_keys: Mapping[int, Collection[Any]],
 ) -> int | None:
     """The last delivery to the publisher before a publish, in the same conversation."""
     if via is Via.any:
         return received[-1].id if received else None
-    keys = {*shared.get(publish.id, ())}
+    keys = {*shared_keys.get(publish.id, ())}
     return next(
         (
             delivery.id
             for delivery in reversed(received)
-            if not keys.isdisjoint(shared.get(delivery.id, ()))
+            if not keys.isdisjoint(shared_keys.get(delivery.id, ()))
         ),
         None,
     )

@@ -41,12 +41,12 @@ class Mark(NamedTuple):
     clock: bytes
 
 
-Asked: TypeAlias = Sequence[tuple[int, int]]
+HeightPairs: TypeAlias = Sequence[tuple[int, int]]
 """Pairs (participant, height), for the first event of each at or above that height."""
-Probe: TypeAlias = Callable[[Asked], Mapping[int, Mark]]
+Probe: TypeAlias = Callable[[HeightPairs], Mapping[int, Mark]]
 Holds: TypeAlias = Callable[[Mark], bool]
 """A condition that holds for all of a participant's events from some event on, and none before."""
-Search: TypeAlias = Generator[Asked, Mapping[int, Mark], dict[int, Mark]]
+Search: TypeAlias = Generator[HeightPairs, Mapping[int, Mark], dict[int, Mark]]
 
 
 def first_reached(tops: Mapping[int, Mark], holds: Holds, probe: Probe) -> dict[int, Mark]:

@@ -117,7 +117,7 @@ def _alike(*stretches: Sequence[float]) -> float:
     for values in stretches:
         ascending, middle = sorted(values), len(values) / 2
         ranks = [_rank(ascending, value) - middle for value in values]
-        covariance += sum(one * other for one, other in itertools.pairwise(ranks))
+        covariance += sum(rank * successor for rank, successor in itertools.pairwise(ranks))
         alone += sum(rank * rank for rank in ranks)
     alike = min(MOST_ALIKE, max(0.0, covariance / alone if alone else 0.0))
     return (1 + alike) / (1 - alike)

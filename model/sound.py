@@ -219,20 +219,20 @@ class Certainty:
 def doubts_of(
     assumed: Sequence[AssumedParticipant],
     misfit: Misfit | None,
-    missing: Sequence[SplitParticipant] = (),
-    missed: Sequence[MissedLinks] = (),
+    split: Sequence[SplitParticipant] = (),
+    missed_links: Sequence[MissedLinks] = (),
     late: Late | None = None,
 ) -> tuple[Doubt, ...]:
     """The doubts about an answer.
 
-    From its span's ``assumed`` participants and those ``missing`` causes, with the rules of the
-    ``missed`` links, from its trace's policy, and from links that clocks do not have.
+    From its span's ``assumed`` participants and those ``split`` causes, with the rules of the
+    ``missed_links`` links, from its trace's policy, and from links that clocks do not have.
     """
     doubts = []
     if misfit is not None:
         doubts.append(_of_misfit(misfit))
-    if missing:
-        doubts.append(_of_missing(missing, missed))
+    if split:
+        doubts.append(_of_missing(split, missed_links))
     if assumed:
         doubts.append(_of_assumed(assumed))
     if late is not None and late.links:
@@ -294,18 +294,18 @@ def _of_assumed(assumed: Sequence[AssumedParticipant]) -> Doubt:
     )
 
 
-def _of_missing(missing: Sequence[SplitParticipant], missed: Sequence[MissedLinks]) -> Doubt:
-    first = missing[0]
-    count = sum(each.missed for each in missing)
-    causes = count + sum(each.known for each in missing)
-    rules = sorted(missed, key=lambda each: (-each.links, each.rule))
-    rule_text = f" by {listed([each.rule for each in rules])}" if rules else ""
+def _of_missing(split: Sequence[SplitParticipant], missed_links: Sequence[MissedLinks]) -> Doubt:
+    first = split[0]
+    count = sum(row.missed for row in split)
+    causes = count + sum(row.known for row in split)
+    rules = sorted(missed_links, key=lambda row: (-row.links, row.rule))
+    rule_text = f" by {listed([row.rule for row in rules])}" if rules else ""
     # What `client` misses are connections without a name.
     policy = "client" if first.policy in FINE else "host"
     verb = "was" if count == 1 else "were"
     return Doubt(
         f"participants are {first.policy}s, and of {causes} causes that messages of"
-        f" {listed([each.name for each in missing])} name{rule_text}, {count} {verb} not in their"
+        f" {listed([row.name for row in split])} name{rule_text}, {count} {verb} not in their"
         " publisher's past, but in that of another participant of the same program: what led to"
         " messages that name no cause may not be seen",
         f"rabbitmq-itc restamp {shlex.quote(first.vhost)} --participant {policy} sees it",

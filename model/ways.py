@@ -76,13 +76,13 @@ def step_of_part(event: Any, part: Any, is_delivery: Any) -> tuple[Any, Any]:
     return part - distance, event + distance
 
 
-def _reached(allowed: bytearray, start: int, steps: Iterable[tuple[int, int]]) -> bytearray:
+def _reached(candidates: bytearray, start: int, steps: Iterable[tuple[int, int]]) -> bytearray:
     """A 1 for each place that the steps lead to from ``start``, only through places with a 1."""
-    places = bytearray(len(allowed))
+    places = bytearray(len(candidates))
     places[start] = 1
     for source, target in steps:
         if places[source]:
-            places[target] = allowed[target]
+            places[target] = candidates[target]
     return places
 
 

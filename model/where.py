@@ -75,13 +75,13 @@ def whereabouts(
     message: Message,
     queues: Mapping[str, QueueView | None],
     *,
-    waited: int,
+    wait: int,
     is_whole: bool,
 ) -> Fact:
     """The word for a message, and its reason.
 
     ``queues`` are those that the broker was asked about, None where it has none of that name.
-    ``waited`` is the time since the publish (µs). ``is_whole``: no gap since the publish, and all
+    ``wait`` is the time since the publish (µs). ``is_whole``: no gap since the publish, and all
     is stored that was traced before the broker was asked.
     """
     expiration = message.record.expiration
@@ -92,12 +92,12 @@ def whereabouts(
         return Fact(WhereWord.died, "it was routed to no queue")
     if failure is not None and failure.kind != "came_back":
         where = f" in {failure.queue}" if failure.queue else ""
-        why = ", ".join(filter(None, (failure.kind.replace("_", " "), failure.reason)))
-        return Fact(WhereWord.died, f"{why}{where}")
+        reason = ", ".join(filter(None, (failure.kind.replace("_", " "), failure.reason)))
+        return Fact(WhereWord.died, f"{reason}{where}")
     if not message.copies:
         return Fact(WhereWord.unknown)
     facts = [
-        _of_copy(copy, queues, waited, expires_after, is_whole=is_whole) for copy in message.copies
+        _of_copy(copy, queues, wait, expires_after, is_whole=is_whole) for copy in message.copies
     ]
     word = strongest(fact.word for fact in facts)
     return Fact(word, next((fact.reason for fact in facts if fact.word is word), None))
@@ -106,7 +106,7 @@ def whereabouts(
 def _of_copy(
     copy: Copy,
     queues: Mapping[str, QueueView | None],
-    waited: int,
+    wait: int,
     expires_after: int | None,
     *,
     is_whole: bool,
@@ -114,7 +114,7 @@ def _of_copy(
     if not copy.deliveries:
         if copy.state != "waiting":
             return Fact(WhereWord.unknown, f"its copy in {copy.queue} {copy.remark}")
-        return _of_wait(copy.queue, queues, waited, expires_after, is_whole=is_whole)
+        return _of_wait(copy.queue, queues, wait, expires_after, is_whole=is_whole)
     last = copy.deliveries[-1]
     queue = last.queue or copy.queue
     match last.settlement:
@@ -137,7 +137,7 @@ def _of_copy(
                 " waits",
             )
         case Disposition.returned:
-            back = _of_wait(queue, queues, waited, expires_after, is_whole=is_whole)
+            back = _of_wait(queue, queues, wait, expires_after, is_whole=is_whole)
             return back._replace(reason=f"{last.record.name} gave it back; {back.reason}")
         case _:
             return Fact(WhereWord.handed_over, "no record says how its consumer settled it")
@@ -146,7 +146,7 @@ def _of_copy(
 def _of_wait(
     queue: str,
     queues: Mapping[str, QueueView | None],
-    waited: int,
+    wait: int,
     expires_after: int | None,
     *,
     is_whole: bool,
@@ -166,17 +166,19 @@ def _of_wait(
         return Fact(WhereWord.unknown, f"the broker does not say whether it still waits in {queue}")
     limits = [limit for limit in (expires_after, view.expires_after) if limit is not None]
     if view.messages == 0:
-        if waited < STATISTICS_AGE:
+        if wait < STATISTICS_AGE:
             return Fact(WhereWord.unknown, f"it went into {queue} a moment ago")
         if view.has_dead_letters:
             return Fact(WhereWord.unknown, f"it left {queue}: purged, or a dead letter that waits")
-        gone = "expired, purged or pushed out" if limits or view.is_limited else "purged or refused"
-        return Fact(WhereWord.died, f"{queue} is empty, and nobody was handed it then: {gone}")
-    if limits and waited > min(limits):
+        removed = (
+            "expired, purged or pushed out" if limits or view.is_limited else "purged or refused"
+        )
+        return Fact(WhereWord.died, f"{queue} is empty, and nobody was handed it then: {removed}")
+    if limits and wait > min(limits):
         return Fact(WhereWord.unknown, f"its time to live in {queue} is over: it may have expired")
     if view.expected is not None and view.messages < view.expected:
-        fewer = f"{queue} has {view.messages} messages, and {view.expected} went in and not out"
-        return Fact(WhereWord.unknown, f"it waits there, or was purged or pushed out: {fewer}")
-    if view.is_limited and (view.expected is None or waited < STATISTICS_AGE):
+        shrunk = f"{queue} has {view.messages} messages, and {view.expected} went in and not out"
+        return Fact(WhereWord.unknown, f"it waits there, or was purged or pushed out: {shrunk}")
+    if view.is_limited and (view.expected is None or wait < STATISTICS_AGE):
         return Fact(WhereWord.unknown, f"it waits in {queue}, unless that was full")
     return Fact(WhereWord.waiting, f"it waits in {queue}")

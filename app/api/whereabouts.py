@@ -247,7 +247,7 @@ async def _message(event: Event, asked_at: int, parts: ServiceParts) -> MessageW
     word, reason = whereabouts(
         fate.message,
         queues,
-        waited=asked_at - event.recorded_at,
+        wait=asked_at - event.recorded_at,
         is_whole=settled_at >= asked_at and not gaps,
     )
     where = f"{event.exchange or '(default)'} ({', '.join(event.routing_keys)})"

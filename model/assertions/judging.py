@@ -96,12 +96,12 @@ def judge(
     return [hedge(verdict, is_whole=is_whole) for verdict in verdicts]
 
 
-def hedge(finding: Judgement, *, is_whole: bool) -> Judgement:
+def hedge(judgement: Judgement, *, is_whole: bool) -> Judgement:
     """The finding, or `unknown` where an event that was not read or recorded could change it."""
-    if is_whole or not finding.by_absence or finding.verdict is AssertionVerdict.unknown:
-        return finding
-    sentence = f"{finding.sentence}, but something may be missing"
-    return replace(finding, verdict=AssertionVerdict.unknown, sentence=sentence)
+    if is_whole or not judgement.by_absence or judgement.verdict is AssertionVerdict.unknown:
+        return judgement
+    sentence = f"{judgement.sentence}, but something may be missing"
+    return replace(judgement, verdict=AssertionVerdict.unknown, sentence=sentence)
 
 
 class Causation:
@@ -222,72 +222,75 @@ class Causation:
         )
 
 
-def _judge_leads_to(what: LeadsTo, ways: Causation, through: int) -> Iterator[Judgement]:
-    first = ways.first_after(what.leads_to)
-    for message in ways.messages_of(what.subject):
+def _judge_leads_to(requirement: LeadsTo, ways: Causation, read_until: int) -> Iterator[Judgement]:
+    first = ways.first_after(requirement.leads_to)
+    for message in ways.messages_of(requirement.subject):
         if not message.unseen:
             effect_time = first.get(message.record.id)
             effect = None if effect_time is None else ways.messages[effect_time[1]].record
-            yield judge_effect(what, message.record, effect, through)
+            yield judge_effect(requirement, message.record, effect, read_until)
 
 
 def judge_effect(
-    what: LeadsTo,
+    requirement: LeadsTo,
     publish: ConversationEvent | WatchedEvent,
     first: ConversationEvent | WatchedEvent | None,
-    through: int,
+    read_until: int,
 ) -> Judgement:
     """The finding for a publish, by the ``first`` of its effects of the type, if any."""
     cause, event = publish.message_type, publish.id
     if first is not None:
         took = first.recorded_at - publish.recorded_at
-        if what.limit is None or took <= what.limit:
+        if requirement.limit is None or took <= requirement.limit:
             sentence = f"{cause} led to {first.message_type} in {duration_words(took)}"
             return Judgement(AssertionVerdict.holds, event, sentence, (first.id,))
         sentence = f"{cause} led to {first.message_type} only after {duration_words(took)}"
-        sentence = f"{sentence}, not within {duration_words(what.limit)}"
+        sentence = f"{sentence}, not within {duration_words(requirement.limit)}"
         return Judgement(AssertionVerdict.violated, event, sentence, (first.id,), by_absence=True)
-    if what.limit is None:
+    if requirement.limit is None:
         # It may still come.
-        sentence = (
-            f"{cause} has not led to {what.leads_to} yet, and no time is set in which it should"
-        )
+        sentence = f"{cause} has not led to {requirement.leads_to} yet, and no time is set in"
+        sentence += " which it should"
         return Judgement(AssertionVerdict.unknown, event, sentence, by_absence=True)
-    if through <= publish.recorded_at + what.limit:  # what comes then is in time
+    if read_until <= publish.recorded_at + requirement.limit:  # what comes then is in time
         return Judgement(
-            AssertionVerdict.unknown, event, f"{cause} has not led to {what.leads_to} yet"
+            AssertionVerdict.unknown, event, f"{cause} has not led to {requirement.leads_to} yet"
         )
-    sentence = f"{cause} led to no {what.leads_to} within {duration_words(what.limit)}"
+    sentence = (
+        f"{cause} led to no {requirement.leads_to} within {duration_words(requirement.limit)}"
+    )
     return Judgement(AssertionVerdict.violated, event, sentence, by_absence=True)
 
 
-def _judge_after(what: Precedence, ways: Causation, through: int) -> Iterator[Judgement]:
-    del through  # a past is complete
-    first = ways.first_before(what.precursor)
-    for message in ways.messages_of(what.subject):
+def _judge_after(requirement: Precedence, ways: Causation, read_until: int) -> Iterator[Judgement]:
+    del read_until  # a past is complete
+    first = ways.first_before(requirement.precursor)
+    for message in ways.messages_of(requirement.subject):
         earlier, is_open = first.get(message.record.id), message.record.id in ways.open
         handed = [delivery.record.id for copy in message.copies for delivery in copy.deliveries]
         for delivery in handed or ([message.record.id] if message.unseen else []):
             message_type = message.record.message_type
-            yield judge_precedence(what, message_type, delivery, earlier, is_open=is_open)
+            yield judge_precedence(requirement, message_type, delivery, earlier, is_open=is_open)
 
 
 def judge_precedence(
-    what: Precedence, message_type: str, delivery: int, earlier: int | None, *, is_open: bool
+    requirement: Precedence, message_type: str, delivery: int, earlier: int | None, *, is_open: bool
 ) -> Judgement:
     """The finding for a delivery of a message of a type, by the event ``earlier`` it, if any."""
     if earlier is not None:
-        sentence = f"this delivery of {message_type} has {what.precursor} in its past"
+        sentence = f"this delivery of {message_type} has {requirement.precursor} in its past"
         return Judgement(AssertionVerdict.holds, delivery, sentence, (earlier,))
-    sentence = f"no message or link leads from {what.precursor} to this delivery of {message_type}"
+    sentence = (
+        f"no message or link leads from {requirement.precursor} to this delivery of {message_type}"
+    )
     verdict = AssertionVerdict.unknown if is_open else AssertionVerdict.violated
     return Judgement(verdict, delivery, sentence, by_absence=True)
 
 
-def _judge_at_most(what: AtMost, ways: Causation, through: int) -> Iterator[Judgement]:
-    del through  # more may come: then it is judged again
-    limit = what.causes_more_than
-    for message in ways.messages_of(what.subject):
+def _judge_at_most(requirement: AtMost, ways: Causation, read_until: int) -> Iterator[Judgement]:
+    del read_until  # more may come: then it is judged again
+    limit = requirement.causes_more_than
+    for message in ways.messages_of(requirement.subject):
         if message.unseen:
             continue
         event = message.record.id
@@ -302,22 +305,24 @@ def _judge_at_most(what: AtMost, ways: Causation, through: int) -> Iterator[Judg
             yield Judgement(AssertionVerdict.holds, event, sentence, by_absence=True)
 
 
-def _judge_acknowledged(what: Acknowledged, ways: Causation, through: int) -> Iterator[Judgement]:
-    for message in ways.messages_of(what.subject):
+def _judge_acknowledged(
+    requirement: Acknowledged, ways: Causation, read_until: int
+) -> Iterator[Judgement]:
+    for message in ways.messages_of(requirement.subject):
         if message.unseen:
             continue
-        verdict, sentence = judge_settlement(what, message, through)
+        verdict, sentence = judge_settlement(requirement, message, read_until)
         by_absence = verdict is AssertionVerdict.violated
         sentence = f"{message.record.message_type} {sentence}"
         yield Judgement(verdict, message.record.id, sentence, by_absence=by_absence)
 
 
 def judge_settlement(
-    what: Acknowledged, message: Message, through: int
+    requirement: Acknowledged, message: Message, read_until: int
 ) -> tuple[AssertionVerdict, str]:
     """The verdict on whether a message was acknowledged in time, and the sentence behind its type.
 
-    ``through``: all that was recorded before then (µs) is known.
+    ``read_until``: all that was recorded before then (µs) is known.
     """
     published_at = message.record.recorded_at
     copies = {
@@ -333,13 +338,13 @@ def judge_settlement(
         for copy in message.copies
     }
     verdict, reason = judge_copies(
-        copies, message.record.routed_queues, published_at, published_at + what.limit
+        copies, message.record.routed_queues, published_at, published_at + requirement.limit
     )
     if verdict is AssertionVerdict.holds:
-        return verdict, f"was acknowledged within {duration_words(what.limit)}"
-    if verdict is AssertionVerdict.violated and through <= published_at + what.limit:
+        return verdict, f"was acknowledged within {duration_words(requirement.limit)}"
+    if verdict is AssertionVerdict.violated and read_until <= published_at + requirement.limit:
         return AssertionVerdict.unknown, f"is not acknowledged yet: {reason}"
-    return verdict, f"was not acknowledged within {duration_words(what.limit)}: {reason}"
+    return verdict, f"was not acknowledged within {duration_words(requirement.limit)}: {reason}"
 
 
 class CopySettlement(NamedTuple):

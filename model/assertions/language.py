@@ -190,11 +190,11 @@ def _assertion(value: Value) -> Assertion:
         signs = ", ".join(_KINDS)
         raise value.position.error(f"expected one of {signs}" + (", not several" if kinds else ""))
     make, parts = _KINDS[kinds[0]]
-    allowed = {"name", *(part.key for part in parts)}
+    keys = {"name", *(part.key for part in parts)}
     for key, _ in value.value:
-        if key.value not in allowed:
+        if key.value not in keys:
             raise key.position.error(
-                f"`{key.value}` is not known here; expected {', '.join(sorted(allowed))}"
+                f"`{key.value}` is not known here; expected {', '.join(sorted(keys))}"
             )
     for name in ("name", *(part.key for part in parts if not part.is_optional)):
         if name not in fields:

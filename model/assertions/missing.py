@@ -15,13 +15,13 @@ def matters(assertion: Assertion, conversation: Conversation) -> tuple[int, int 
     if isinstance(condition, Precedence):
         # Its first message may have a cause that was lost.
         return 0, ended_at
-    within = condition.limit if isinstance(condition, LeadsTo | Acknowledged) else None
-    return conversation.began_at, None if within is None else ended_at + within
+    limit = condition.limit if isinstance(condition, LeadsTo | Acknowledged) else None
+    return conversation.began_at, None if limit is None else ended_at + limit
 
 
-def may_lack(gaps: Iterable[Gap], since: int, until: int | None) -> bool:
+def may_lack(gaps: Iterable[Gap], begin: int, end: int | None) -> bool:
     """Tell whether an event of this time may be missing, both ends included (µs)."""
     return any(
-        (gap.until is None or gap.until >= since) and (until is None or gap.since <= until)
+        (gap.until is None or gap.until >= begin) and (end is None or gap.since <= end)
         for gap in gaps
     )

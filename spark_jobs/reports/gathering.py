@@ -376,7 +376,7 @@ def conversation_of_rows(
         for event_id, row in rows.items()
         if row["conversations"]
     }
-    causes = causes_of(events, links, via, roots={root}, members=events, shared=keys)
+    causes = causes_of(events, links, via, roots={root}, members=events, shared_keys=keys)
     conversation = conversation_of(
         events[root],
         events.values(),

@@ -10,7 +10,7 @@ import pytest
 
 from itc import Relation
 from model.jobs import Problem
-from model.ranges import Asked, Dot, Mark, first_reached
+from model.ranges import Dot, HeightPairs, Mark, first_reached
 from spark_jobs.chains.history import History as Lookups
 from spark_jobs.chains.plan import Plan, choose, look_up, make_plan, read_span
 from spark_jobs.chains.ranges import Range, Ranges, compare, merge
@@ -131,14 +131,14 @@ def test_bisection_looks_at_few_events_near_a_short_answer() -> None:
     # One participant of a million events, the last 100 of which reached the start.
     interval, size, answer = "", 1_000_000, 100
     dot = Dot(interval, size - answer + 1)
-    asked: list[Asked] = []
+    asked: list[HeightPairs] = []
 
     def mark(height: int) -> Mark:
         from itc import Stamp, pack
 
         return Mark(height, height, height, pack(Stamp.of_interval(interval, height)))
 
-    def probe(wanted: Asked) -> dict[int, Mark]:
+    def probe(wanted: HeightPairs) -> dict[int, Mark]:
         asked.append(wanted)
         return {participant: mark(height) for participant, height in wanted}
 

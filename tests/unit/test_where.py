@@ -42,7 +42,7 @@ def word(
 ) -> WhereWord:
     losses = {} if loss is None else {1: {"q": loss}}
     [message] = conversation_of(publish, [publish, *deliveries], {}, losses=losses).messages
-    return whereabouts(message, queues, waited=waited, is_whole=is_whole).word
+    return whereabouts(message, queues, wait=waited, is_whole=is_whole).word
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
-from model.ranges import Asked, Holds, Mark, ParticipantSpan, search
+from model.ranges import HeightPairs, Holds, Mark, ParticipantSpan, search
 from model.who import Who
 from statements import Question, acting_sql, marks_sql
 
@@ -28,7 +28,7 @@ async def spans(
 
 
 async def last_at_or_below(
-    connection: AsyncConnection, trace_id: int, heights: Asked
+    connection: AsyncConnection, trace_id: int, heights: HeightPairs
 ) -> dict[int, Mark]:
     """Each participant's last event not above its height, if it has one."""
     return await _marks(connection, trace_id, heights, forward=False)
@@ -49,7 +49,7 @@ async def first_that(
 
 
 async def _marks(
-    connection: AsyncConnection, trace_id: int, heights: Asked, *, forward: bool
+    connection: AsyncConnection, trace_id: int, heights: HeightPairs, *, forward: bool
 ) -> dict[int, Mark]:
     marks: dict[int, Mark] = {}
     for chunk in chunks(heights):

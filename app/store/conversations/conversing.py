@@ -242,7 +242,9 @@ class Conversing(Roots):
         begins: frozenset[int],
     ) -> dict[int, tuple[Cause, ...]]:
         keys = await self.keys_of(events) if via is Via.conversation else {}
-        return causes_of(events, edge_causes, via, roots=begins, members=page.members, shared=keys)
+        return causes_of(
+            events, edge_causes, via, roots=begins, members=page.members, shared_keys=keys
+        )
 
     async def _handling_times(self, events: Mapping[int, ConversationEvent]) -> dict[int, int]:
         """How long consumers took for deliveries, by their spans (µs)."""
