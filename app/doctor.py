@@ -27,7 +27,7 @@ from app.broker.management import TIMEOUT_SECONDS, ManagementApi, Permissions
 from app.broker.marks import keys, queue_prefix, takes_default
 from app.broker.opening import management_api
 from app.broker.outages import VirtualHostError
-from app.broker.trace_queue import QueueBounds, announcements_queue, bound, state
+from app.broker.trace_queue import QueueBounds, announcements_queue, keys_bound_to, state
 from app.errors import (
     BadRequestError,
     ItcError,
@@ -408,7 +408,7 @@ async def _wrong_queue(
         queue = await management.queue(trace.vhost, name)
     except NotFoundError:
         return None
-    bindings = bound(await management.bindings(trace.vhost), name)
+    bindings = keys_bound_to(await management.bindings(trace.vhost), name)
     condition = state(queue, bounds, wanted=keys(name, trace.taken), bound=bindings)
     if condition.fault:
         return f"the queue {name} is not ours: {condition.fault}", "a running service makes it anew"

@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 
-def compiled(module: str) -> Any:
+def load_compiled(module: str) -> Any:
     """A compiled module; None where it was not built, or is to be left out."""
     if os.environ.get("PURE_PYTHON", "0") not in ("", "0"):
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeAlias, TypeVar
 
-from itc.compiled import compiled
+from itc.compiled import load_compiled
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 S = TypeVar("S")  # a stamp, which is made of what is here
@@ -40,4 +40,4 @@ class Core(Protocol):
         """The code of `itc.bitcode`, of an id's bits and a tree; None as `text`."""
 
 
-core: Core | None = compiled("itc._core")
+core: Core | None = load_compiled("itc._core")

@@ -29,7 +29,7 @@ def height_at(tree: EventTree, path: str) -> int:
     return tree[0]
 
 
-def raised(ground: EventTree, height: int, path: str) -> EventTree:
+def raise_ground(ground: EventTree, height: int, path: str) -> EventTree:
     """The level tree ``ground``, raised to ``height`` on the interval."""
     low = ground[0]
     tree = leaf(height)
@@ -126,7 +126,9 @@ def raise_interval(tree: EventTree, path: str) -> EventTree:
     subtree = tree
     for side in path:
         if subtree[0] == subtree[1]:
-            return _replaced(parents, path, raised(subtree, subtree[0] + 1, path[len(parents) :]))
+            return _replace(
+                parents, path, raise_ground(subtree, subtree[0] + 1, path[len(parents) :])
+            )
         parents.append(subtree)
         subtree = subtree[2] if side == "0" else subtree[3]
     height = subtree[1]
@@ -135,10 +137,10 @@ def raise_interval(tree: EventTree, path: str) -> EventTree:
         height = max(height, sibling[0])
     if height == subtree[0]:
         height += 1
-    return _replaced(parents, path, leaf(height))
+    return _replace(parents, path, leaf(height))
 
 
-def _replaced(parents: list[EventTree], path: str, tree: EventTree) -> EventTree:
+def _replace(parents: list[EventTree], path: str, tree: EventTree) -> EventTree:
     """Put the tree, which is higher, in place of what was below the nodes along the path."""
     depth = len(parents)
     while depth:
@@ -177,13 +179,13 @@ def _fill(owned: IdTree, tree: EventTree) -> Walk[EventTree]:
     if owned[1] != 1:
         right = yield _fill(owned[1], right)
     if owned[0] == 1:
-        left = _levelled(left, right[0])
+        left = _level(left, right[0])
     if owned[1] == 1:
-        right = _levelled(right, left[0])
+        right = _level(right, left[0])
     return tree if left is tree[2] and right is tree[3] else node(left, right)
 
 
-def _levelled(tree: EventTree, floor: int) -> EventTree:
+def _level(tree: EventTree, floor: int) -> EventTree:
     height = max(tree[1], floor)
     return tree if height == tree[0] else leaf(height)
 

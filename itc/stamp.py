@@ -78,7 +78,7 @@ class Stamp:
 
         The path names the interval by halves from the seed on, "0" for left and "1" for right.
         """
-        event = events.raised(ZERO, check_height(height), path)
+        event = events.raise_ground(ZERO, check_height(height), path)
         return cls(ids.check_path(path), event)
 
     def trees(self) -> tuple[IdTree, RelativeTree]:

@@ -88,14 +88,14 @@ def searchable(body: bytes, encoding: str | None, escapes: bool) -> bytes | None
     read = decode_body(body, encoding, Counter())
     texts = [] if read is body else [read]
     if escapes and b"\\" in read and len(read) <= MOST_BYTES:
-        texts += _unescaped(read)
+        texts += _unescape(read)
     return b"\0".join(texts) if texts else None
 
 
 _QUOTE = "\ue000"  # for private use
 
 
-def _unescaped(body: bytes) -> list[bytes]:
+def _unescape(body: bytes) -> list[bytes]:
     """JSON, whole or cut, without its escapes; nothing if an escape is not JSON's.
 
     All of it is read as one string, in which quotes are escaped.

@@ -18,7 +18,7 @@ from model.described import INNER
 from model.gaps import Gap
 from model.happened import LIKELY, Cause, ConversationEvent
 from model.slack import critical_path, slacks
-from model.sound import listed, share
+from model.sound import join_names, share
 from model.texts import is_reply
 from model.times import Duration, Microseconds
 from model.words import (
@@ -375,7 +375,7 @@ def conversation_of(
     # The last effect may be missing right behind the last event. What was left out by choice is of
     # no conversation.
     is_whole = not any(
-        gap.spanned_by(root.id, last + 1) and (gap.quarantined or not gap.declared) for gap in gaps
+        gap.is_spanned(root.id, last + 1) and (gap.quarantined or not gap.declared) for gap in gaps
     )
     return assembly.conversation(publishers or {}, truncated, is_whole)
 
@@ -422,7 +422,7 @@ class _Assembly:
     ) -> Conversation:
         messages = tuple(map(self._message, self.heads))
         counts = self._counts(messages)
-        unnamed = self._unnamed(publishers)
+        unnamed = self._consumers_without_cause(publishers)
         silent, pending = ((), ()) if unnamed or truncated else self._silent(publishers)
         return Conversation(
             root=self.root.id,
@@ -543,10 +543,10 @@ class _Assembly:
         state: CopyWord = "dead_lettered" if dead else "handed_over" if deliveries else "waiting"
         remark = None if deliveries else _remark(head)
         loss = None if deliveries else self.losses.get(head.id, {}).get(queue)
-        origins = [] if deliveries else self._unrouted(head)
+        origins = [] if deliveries else self._unrouted_queues(head)
         if origins:
             state = "handed_over"
-            remark = f"waits, or was moved and handed over from {listed(origins)}"
+            remark = f"waits, or was moved and handed over from {join_names(origins)}"
         elif not deliveries and is_reply(queue):  # where nothing is kept
             state, remark = (
                 "gone",
@@ -563,7 +563,7 @@ class _Assembly:
             loss,
         )
 
-    def _unrouted(self, head: ConversationEvent) -> list[str]:
+    def _unrouted_queues(self, head: ConversationEvent) -> list[str]:
         """Queues that a message came out of, though it was not routed there and did not die."""
         deliveries = self.of_message.get(head.id, ())
         queues = (
@@ -632,7 +632,7 @@ class _Assembly:
         if not copies and head.type is EventType.published and not is_direct_reply(head):
             return MessageFailure("unroutable")
         for deliveries in copies.values():
-            if (death := _died_of(head, deliveries)) is not None:
+            if (death := _final_death(head, deliveries)) is not None:
                 return MessageFailure("died", death.queue, death.reason)
         for queue, deliveries in copies.items():
             if (
@@ -641,7 +641,12 @@ class _Assembly:
             ):
                 return MessageFailure("came_back", queue)
         for queue, loss in self.losses.get(head.id, {}).items():
-            if loss.is_final and queue in copies and not copies[queue] and not self._unrouted(head):
+            if (
+                loss.is_final
+                and queue in copies
+                and not copies[queue]
+                and not self._unrouted_queues(head)
+            ):
                 return MessageFailure("gone", queue, loss.reason)
         return None
 
@@ -678,7 +683,9 @@ class _Assembly:
             for record in [publishers.get(number, unknown)]
         )
 
-    def _unnamed(self, publishers: Mapping[int, PublisherRecord]) -> tuple[str, ...]:
+    def _consumers_without_cause(
+        self, publishers: Mapping[int, PublisherRecord]
+    ) -> tuple[str, ...]:
         """Consumers that have published without a cause since, with their coverage.
 
         Along clocks all that may be of the conversation is in it.
@@ -715,7 +722,7 @@ class _Assembly:
             for cause in self.causes.get(head.id, ())
             if cause.kind != LIKELY
         }
-        members = self.events.keys() - self._suggested()
+        members = self.events.keys() - self._suggested_messages()
         silent: dict[int, str] = {}
         pending: dict[int, str] = {}
         for event in self.events.values():
@@ -733,7 +740,7 @@ class _Assembly:
                 pending.setdefault(event.participant, event.name)
         return tuple(silent.values()), tuple(pending.values())
 
-    def _suggested(self) -> set[int]:
+    def _suggested_messages(self) -> set[int]:
         """Messages that only suggestions put into the conversation."""
         messages: set[int] = set()
         for head in self.heads:
@@ -807,7 +814,7 @@ def _is_vague(copy: Copy) -> bool:
     return last is None or last.settlement is Disposition.rejected
 
 
-def _died_of(head: ConversationEvent, deliveries: Sequence[ConversationEvent]) -> Death | None:
+def _final_death(head: ConversationEvent, deliveries: Sequence[ConversationEvent]) -> Death | None:
     """The death of a copy that died for good, as far as is known.
 
     A copy that came back to a queue of its publish was tried again.
@@ -885,20 +892,20 @@ def sentence_of(
         clauses.append(f"{copies:,} {verb(copies, 'was', 'were')} not handed over yet")
     deliveries = (d for message in messages for copy in message.copies for d in copy.deliveries)
     if holders := [delivery.record.name for delivery in deliveries if _is_held(delivery)]:
-        number, names = len(holders), listed([*dict.fromkeys(holders)])
+        number, names = len(holders), join_names([*dict.fromkeys(holders)])
         clauses.append(f"{number:,} {verb(number, 'is', 'are')} in the hands of {names}")
     if unnamed:
         auxiliary = verb(len(unnamed), "has", "have")
-        clauses.append(f"{listed(unnamed)} {auxiliary} published since then without naming one")
+        clauses.append(f"{join_names(unnamed)} {auxiliary} published since then without naming one")
     if silent:
         clauses.append(
-            f"{listed(silent)} published for others since, and"
+            f"{join_names(silent)} published for others since, and"
             f" {verb(len(silent), 'names', 'name')} nothing that came of a message here"
         )
     if pending:
         subject = verb(len(pending), "it was", "they were")
         clauses.append(
-            f"{listed(pending)} {verb(len(pending), 'has', 'have')} published nothing since"
+            f"{join_names(pending)} {verb(len(pending), 'has', 'have')} published nothing since"
             f" {subject} handed a message here, and may yet"
         )
     if not is_whole:

@@ -99,4 +99,4 @@ class DoubtfulFuture(NamedTuple):
         """Tell whether an event is behind one, or may be behind a further one."""
         if self.last_id is not None and mark.id > self.last_id:
             return True
-        return any(dot.reached_by(mark.clock) for dot in self.dots)
+        return any(dot.is_reached(mark.clock) for dot in self.dots)

@@ -99,13 +99,13 @@ class DurationCounts:
     def __init__(self) -> None:
         self._by_minute: defaultdict[RowKey, Counter[int]] = defaultdict(Counter)
 
-    def handed_over(self, owners: Iterable[Owner], moment: int, wait: int | None) -> None:
+    def count_delivery(self, owners: Iterable[Owner], moment: int, wait: int | None) -> None:
         """Count a delivery, and its message's wait (µs) where that is known."""
         self._add(owners, Measured.waiting, moment, HANDED_OVER)
         if wait is not None:
             self._add(owners, Measured.waiting, moment, step_of(wait))
 
-    def handled(self, owners: Iterable[Owner], moment: int, took: int) -> None:
+    def count_handling(self, owners: Iterable[Owner], moment: int, took: int) -> None:
         """Count how long a message was handled (µs), at the end of that time."""
         self._add(owners, Measured.handling, moment, step_of(took))
 

@@ -199,7 +199,7 @@ def _value_at(value: object, path: Path) -> object:
     """The value at the end of a path; None without one."""
     for step in path:
         if isinstance(value, str):
-            value = _parsed(value)
+            value = _parse(value)
         if isinstance(value, dict):
             value = value if isinstance(step, int) else value.get(step)
         elif isinstance(value, list) and isinstance(step, int) and value:
@@ -210,7 +210,7 @@ def _value_at(value: object, path: Path) -> object:
 
 
 @lru_cache(maxsize=2)  # several paths lead through the same text
-def _parsed(text: str) -> object:
+def _parse(text: str) -> object:
     return parse(text.encode("utf-8", "surrogatepass"), Counter())
 
 

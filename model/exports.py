@@ -136,7 +136,7 @@ class Quota:
     bytes: int
     files: int = 10_000
 
-    def remaining(self, usage: Usage) -> int:
+    def free_bytes(self, usage: Usage) -> int:
         """The bytes for a further export; negative where there may be none."""
         return -1 if usage.files >= self.files else self.bytes - usage.bytes
 

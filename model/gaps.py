@@ -37,7 +37,7 @@ class Gap:
         str | None, "The only channel of which something is missing, as the broker calls it."
     ] = None
 
-    def spanned_by(self, a: int, b: int) -> bool:
+    def is_spanned(self, a: int, b: int) -> bool:
         """Tell whether an answer about two events, in either order, spans this gap."""
         first, last = sorted((a, b))
         return self.after_event_id < last and (
@@ -45,7 +45,7 @@ class Gap:
         )
 
 
-def widened(gap: Gap, begins: int | None, ends: int | None) -> Gap:
+def widen(gap: Gap, begins: int | None, ends: int | None) -> Gap:
     """A gap with all times at which its missing events would have been recorded.
 
     A gap's own times are around when it was noticed. Its messages may have waited in the broker,

@@ -110,7 +110,7 @@ class Cause(NamedTuple):
     kind: str
 
 
-def preferred(causes: Iterable[Cause]) -> tuple[Cause, ...]:
+def sort_causes(causes: Iterable[Cause]) -> tuple[Cause, ...]:
     """Causes in the order in which they count: links by their events' ids, then the others."""
     return tuple(
         sorted(causes, key=lambda cause: (cause.rule is None, cause.event, cause.rule or ""))
@@ -145,7 +145,7 @@ def causes_of(
             inside = [cause for cause in named_causes if cause.event in inner_events]
             outside = [cause for cause in named_causes if cause.event not in inner_events]
             if inside or via is Via.links:
-                causes[effect] = (*preferred(inside), *preferred(outside))
+                causes[effect] = (*sort_causes(inside), *sort_causes(outside))
     if via is Via.links:
         return causes
     received: defaultdict[int, list[ConversationEvent]] = defaultdict(list)

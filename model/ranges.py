@@ -19,7 +19,7 @@ class Dot(NamedTuple):
     interval: str
     height: int
 
-    def reached_by(self, clock: bytes) -> bool:
+    def is_reached(self, clock: bytes) -> bool:
         """Tell whether an event with this packed clock is the dot's event or happened after it."""
         return packed_height_at(clock, self.interval) >= self.height
 

@@ -278,7 +278,7 @@ def _of_late(late: Late) -> Doubt:
 
 
 def _of_assumed(assumed: Sequence[AssumedParticipant]) -> Doubt:
-    names = listed([participant.name for participant in assumed])
+    names = join_names([participant.name for participant in assumed])
     if len(assumed) == 1:
         subject = "1 participant is a connection that gives no name, or one of too many, at a place"
         part = "it may be a part"
@@ -299,20 +299,20 @@ def _of_missing(split: Sequence[SplitParticipant], missed_links: Sequence[Missed
     count = sum(row.missed for row in split)
     causes = count + sum(row.known for row in split)
     rules = sorted(missed_links, key=lambda row: (-row.links, row.rule))
-    rule_text = f" by {listed([row.rule for row in rules])}" if rules else ""
+    rule_text = f" by {join_names([row.rule for row in rules])}" if rules else ""
     # What `client` misses are connections without a name.
     policy = "client" if first.policy in FINE else "host"
     verb = "was" if count == 1 else "were"
     return Doubt(
         f"participants are {first.policy}s, and of {causes} causes that messages of"
-        f" {listed([row.name for row in split])} name{rule_text}, {count} {verb} not in their"
-        " publisher's past, but in that of another participant of the same program: what led to"
-        " messages that name no cause may not be seen",
+        f" {join_names([row.name for row in split])} name{rule_text}, {count} {verb} not in"
+        " their publisher's past, but in that of another participant of the same program: what led"
+        " to messages that name no cause may not be seen",
         f"rabbitmq-itc restamp {shlex.quote(first.vhost)} --participant {policy} sees it",
     )
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
     parts = [*names[:MOST_NAMED]]
     if len(names) > MOST_NAMED:

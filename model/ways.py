@@ -45,7 +45,7 @@ class Frontier:
         self.reached |= self.level
 
     @property
-    def arrived(self) -> bool:
+    def has_arrived(self) -> bool:
         """Tell whether the other end was reached."""
         return self.goal in self.reached
 
@@ -76,7 +76,7 @@ def step_of_part(event: Any, part: Any, is_delivery: Any) -> tuple[Any, Any]:
     return part - distance, event + distance
 
 
-def _reached(candidates: bytearray, start: int, steps: Iterable[tuple[int, int]]) -> bytearray:
+def _reach(candidates: bytearray, start: int, steps: Iterable[tuple[int, int]]) -> bytearray:
     """A 1 for each place that the steps lead to from ``start``, only through places with a 1."""
     places = bytearray(len(candidates))
     places[start] = 1
@@ -86,16 +86,16 @@ def _reached(candidates: bytearray, start: int, steps: Iterable[tuple[int, int]]
     return places
 
 
-def led_to(size: int, first: int, sources: Sequence[int], targets: Sequence[int]) -> bytearray:
+def effects_of(size: int, first: int, sources: Sequence[int], targets: Sequence[int]) -> bytearray:
     """A 1 for each place that the first leads to, itself included."""
-    return _reached(bytearray(b"\1" * size), first, zip(sources, targets, strict=True))
+    return _reach(bytearray(b"\1" * size), first, zip(sources, targets, strict=True))
 
 
-def lying_between(
+def ways_between(
     size: int, first: int, last: int, sources: Sequence[int], targets: Sequence[int]
 ) -> bytearray:
     """A 1 for each place on the ways from one to another, both included; none without a way."""
-    future = led_to(size, first, sources, targets)
+    future = effects_of(size, first, sources, targets)
     if not future[last]:
         return bytearray(size)
-    return _reached(future, last, zip(targets[::-1], sources[::-1], strict=True))
+    return _reach(future, last, zip(targets[::-1], sources[::-1], strict=True))

@@ -102,7 +102,7 @@ def quota_check(target: Path, quota: Quota) -> Callable[[int], None]:
     The other exports are measured only once: jobs run one after the other.
     """
     usage = usage_of(target.parent.parent, target)
-    rest = quota.remaining(usage)
+    rest = quota.free_bytes(usage)
 
     def check(length: int) -> None:
         if rest < length or rest <= 0:

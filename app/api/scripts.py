@@ -86,24 +86,26 @@ def _function(name: str, text: str, file: str) -> str:
     """A module as a function of another file."""
     exports: list[str] = []
 
-    def imported(match: re.Match[str]) -> str:
+    def import_line(match: re.Match[str]) -> str:
         default, names, target = match.groups()
         if default and names:
             raise ValueError(f"{name}: {match[0]} is to be two imports")
         binding = f"{{ default: {default} }}" if default else names.replace(" as ", ": ")
         return f'const {binding} = modules["{_resolve(name, target)}"];'
 
-    def listed(match: re.Match[str]) -> str:
+    def export_names(match: re.Match[str]) -> str:
         source = f'modules["{_resolve(name, match["of"])}"].' if match["of"] else ""
         for local, _, alias in (export.strip().partition(" as ") for export in match[1].split(",")):
             exports.append(f"{alias or local}: {source}{local}")
         return ""
 
-    def declared(match: re.Match[str]) -> str:
+    def export_declaration(match: re.Match[str]) -> str:
         exports.append(f"{'default' if match[1] else match[3]}: {match[3] or 'unnamed'}")
         return match[2] or "const unnamed = "
 
-    text = _IMPORT.sub(imported, _EXPORT_LIST.sub(listed, _DECLARATION.sub(declared, text)))
+    text = _IMPORT.sub(
+        import_line, _EXPORT_LIST.sub(export_names, _DECLARATION.sub(export_declaration, text))
+    )
     if rest := _UNREAD.search(text):
         raise ValueError(f"{name}: {text[rest.start() :].splitlines()[0]} cannot be joined")
     folder = relpath(dirname(name) or ".", dirname(file))  # between the two

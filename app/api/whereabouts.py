@@ -21,7 +21,7 @@ from app.stored.causality import Fate
 from app.stored.reading import EventFilter, TracePeriod
 from model.event import ALL_LARGE, Event
 from model.gaps import Gap
-from model.sound import Certainty, Soundness, listed
+from model.sound import Certainty, Soundness, join_names
 from model.times import LATEST, Microseconds, now, said_time
 from model.where import STATISTICS_AGE, QueueView, WhereWord, strongest, whereabouts
 from model.words import EventType
@@ -181,7 +181,7 @@ async def _absence(search: Search, records: Sequence[_Record], parts: ServicePar
     """The answer where no message has the id: never published, or unknown and why."""
     obstacles = [each for record in records for each in await _obstacles(search, record, parts)]
     since, until = max(each.since for each in records), min(each.until for each in records)
-    names = listed([repr(record.trace.vhost) for record in records])
+    names = join_names([repr(record.trace.vhost) for record in records])
     sought = "anything" if search.by is None else search.by.replace("_", " ")
     seen = f"no message in {names} has {search.id!r} as {sought}"
     if obstacles:

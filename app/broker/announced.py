@@ -152,20 +152,20 @@ def _variables(term: Any) -> dict[str, str]:
 def _value(term: str) -> str:
     """The text of a binary, a string, an atom or a number."""
     if not term.startswith("<<"):
-        return _unquoted(term) if term.startswith('"') else term
+        return _unquote(term) if term.startswith('"') else term
     inside = term[2:-2].strip()
     if inside.startswith('"'):
-        return _unquoted(inside.removesuffix("/utf8"))
+        return _unquote(inside.removesuffix("/utf8"))
     octets = [int(octet) for octet in inside.split(",")] if inside else []
     return storable(bytes(octet & 0xFF for octet in octets))
 
 
-def _unquoted(literals: str) -> str:
+def _unquote(literals: str) -> str:
     """The text of string literals; Erlang breaks a long one into several."""
-    return "".join(_ESCAPE.sub(_unescaped, part[1:-1]) for part in re.findall(_STRING, literals))
+    return "".join(_ESCAPE.sub(_unescape, part[1:-1]) for part in re.findall(_STRING, literals))
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     code = match[1] or match[2]
     if code or match[3]:
         number = int(code, 16) if code else int(match[3], 8)

@@ -24,7 +24,7 @@ from app.broker._wire import decode_headers
 from app.broker.announced import CLOSED, CREATED, announcement
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.deliveries import Arrival
-from app.broker.diverted import DivertedStream, connected, queue_there, refuse_delivery
+from app.broker.diverted import DivertedStream, connect, queue_there, refuse_delivery
 from app.broker.management import Binding, ManagementApi
 from app.broker.outages import BrokerAddress, outage, printable
 from app.broker.trace_queue import announcements_queue
@@ -131,7 +131,7 @@ class Announcements:
         :raises OutageError: when the broker cannot be reached, or refuses.
         """
         place = BrokerAddress.of(self._url, vhost)
-        async with connected(self._url, place) as connection:
+        async with connect(self._url, place) as connection:
             channel = await connection.channel(publisher_confirms=False)
             raw = await channel.get_underlay_channel()
             stream = AnnouncementStream(raw, self.queue, place)

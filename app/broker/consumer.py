@@ -24,7 +24,7 @@ from app.background import is_set_within
 from app.broker import sentinel
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
 from app.broker.deliveries import Arrival
-from app.broker.diverted import DivertedStream, connected, queue_there, refuse_delivery
+from app.broker.diverted import DivertedStream, connect, queue_there, refuse_delivery
 from app.broker.firehose import CHANNELS_TAG, TRACE_EXCHANGE, parse
 from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher
@@ -336,7 +336,7 @@ class Firehose:
 
         It has no other consumer; if it is ``guarded``, its sentinel is held. Raises `OutageError`.
         """
-        async with self._connected(vhost) as connection:
+        async with self._connect(vhost) as connection:
             with outages(self._place(vhost)):
                 stream = await self._prepare(connection, vhost, reading, kind, guarded=guarded)
             yield stream
@@ -352,13 +352,13 @@ class Firehose:
         return MarkPublisher(url, vhost, self.queue, through_default=through_default)
 
     async def delete_queue(self, vhost: str) -> None:
-        async with self._connected(vhost) as connection:
+        async with self._connect(vhost) as connection:
             with outages(self._place(vhost)):
                 channel = await connection.channel(publisher_confirms=False)
                 await channel.queue_delete(self.queue)
 
-    def _connected(self, vhost: str) -> AbstractAsyncContextManager[TraceConnection]:
-        return connected(self._url, self._place(vhost), self._properties)
+    def _connect(self, vhost: str) -> AbstractAsyncContextManager[TraceConnection]:
+        return connect(self._url, self._place(vhost), self._properties)
 
     async def _prepare(
         self,
@@ -402,7 +402,7 @@ class Firehose:
             with suppress(OutageError, *CONNECTION_ERRORS):  # without one it goes as well
                 async with (
                     asyncio.timeout(CONNECT_SECONDS),
-                    self._connected(vhost) as extra,
+                    self._connect(vhost) as extra,
                 ):
                     publisher = await extra.channel(publisher_confirms=True)
                     placed = await sentinel.place(channel, self.queue, publisher)

@@ -25,7 +25,7 @@ from app.errors import OutageError, QueueLostError
 
 
 @asynccontextmanager
-async def connected(
+async def connect(
     url: URL, place: BrokerAddress, properties: Mapping[str, str] | None = None
 ) -> AsyncIterator[TraceConnection]:
     """A connection to a virtual host, and the ``properties`` that the broker shows with it.

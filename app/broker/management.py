@@ -356,7 +356,7 @@ class ManagementApi:
         states = {}
         for node, base_url in (await self.endpoints()).items():
             answer = await self._get(path, dict[str, Any], base_url)
-            states[node] = _tracing(answer, base_url)
+            states[node] = _read_tracing(answer, base_url)
         return states
 
     async def set_tracing(self, vhost: str, on: bool) -> list[str]:
@@ -370,7 +370,7 @@ class ManagementApi:
         switched = []
         for node, base_url in (await self.endpoints()).items():
             present = await self._get(path, dict[str, Any], base_url)
-            if _tracing(present, base_url) == on:
+            if _read_tracing(present, base_url) == on:
                 continue
             await self._request("PUT", path, base_url, json=_vhost_with_tracing(present, on))
             switched.append(node)
@@ -399,10 +399,10 @@ class ManagementApi:
             raise NotAuthenticatedError("the broker refuses these credentials")
         if response.status_code in _TOO_LONG:
             raise NotAuthenticatedError("these credentials are too long for the broker")
-        return self._decoded(response, kind)
+        return self._decode(response, kind)
 
     async def _get(self, path: str, kind: type[T], base_url: str | None = None) -> T:
-        return self._decoded(await self._request("GET", path, base_url), kind)
+        return self._decode(await self._request("GET", path, base_url), kind)
 
     async def _request(
         self, method: str, path: str, base_url: str | None = None, **options: Any
@@ -439,7 +439,7 @@ class ManagementApi:
                 )
             raise UnreachableError(sentence) from error
 
-    def _decoded(self, response: httpx2.Response, kind: type[T]) -> T:
+    def _decode(self, response: httpx2.Response, kind: type[T]) -> T:
         if not response.is_success:
             self._refuse(response)
         try:
@@ -462,7 +462,7 @@ def _user(answer: _Whoami) -> BrokerUser:
     return BrokerUser(answer.name, frozenset(tag.strip() for tag in tags if tag.strip()))
 
 
-def _tracing(vhost: dict[str, Any], base_url: str) -> bool:
+def _read_tracing(vhost: dict[str, Any], base_url: str) -> bool:
     """Tell whether it is traced. If a missing value counted as off, each check would note a gap."""
     tracing = vhost.get("tracing")
     if not isinstance(tracing, bool):

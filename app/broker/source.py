@@ -21,13 +21,13 @@ from app.broker.trace_queue import (
     Bookmark,
     QueueState,
     bookmarks,
-    bound,
     fault,
     guard_policy,
     is_others,
+    keys_bound_to,
     state,
 )
-from app.broker.undeliverable import Waiting, waiting
+from app.broker.undeliverable import Waiting, read_messages
 from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
 from app.tracker.records import QUARANTINED_BODY
 from app.tracker.taken import ALL, Selection, covers
@@ -92,7 +92,7 @@ class TraceSource:
         be ours.
         """
         token = None if passing else sentinel
-        reading = await self._reading(vhost, prefetch, token, taken, before)
+        reading = await self._plan_reading(vhost, prefetch, token, taken, before)
         if not passing:
             async with self._name_outages(vhost), self._firehose.open(vhost, reading) as stream:
                 yield stream
@@ -224,7 +224,7 @@ class TraceSource:
         infos = [await self._management.queue(vhost, name) for name in queues]
         return sum(_sum(queue.message_stats or {}, HANDED_OVER) for queue in infos)
 
-    async def _reading(
+    async def _plan_reading(
         self,
         vhost: str,
         prefetch: int,
@@ -307,7 +307,7 @@ class TraceSource:
             await self._management.own_user()  # which tells whether the API is away altogether
             return None
         try:
-            return waiting(answer)
+            return read_messages(answer)
         except ValueError as error:
             raise OutageError(f"the broker's management API is not understood: {error}") from error
 
@@ -320,7 +320,7 @@ class TraceSource:
 
     async def _bound_keys(self, vhost: str) -> frozenset[str]:
         bindings = await self._management.bindings(vhost)
-        return bound(bindings, self._firehose.queue)
+        return keys_bound_to(bindings, self._firehose.queue)
 
     def _keys(self, selection: Selection) -> tuple[str, ...]:
         return keys(self._firehose.queue, selection)

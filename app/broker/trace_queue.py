@@ -127,7 +127,7 @@ def state(
     )
 
 
-def bound(bindings: Iterable[Binding], queue: str) -> frozenset[str]:
+def keys_bound_to(bindings: Iterable[Binding], queue: str) -> frozenset[str]:
     return frozenset(
         binding.routing_key
         for binding in bindings

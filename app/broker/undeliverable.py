@@ -59,7 +59,7 @@ class Waiting(msgspec.Struct, frozen=True):
 NEVER_SHOWN = Waiting("", True, b"", b"", 0, NOWHERE, is_shown=False)
 
 
-def waiting(answer: bytes) -> list[Waiting]:
+def read_messages(answer: bytes) -> list[Waiting]:
     """Read the management API's JSON of messages.
 
     Headers are not decoded: a sender may nest them deeper than any JSON decoder can stand. Raises
@@ -103,7 +103,7 @@ def _message_of(members: dict[bytes, bytes]) -> Waiting:
             routing_key=msgspec.json.decode(members[b"routing_key"], type=str),
             redelivered=members.get(b"redelivered") == b"true",
             headers=members.get(b"properties", b"")[: 2 * QUARANTINED_HEADERS],
-            body=_decoded(body) if is_base64 else body.encode(),
+            body=_decode(body) if is_base64 else body.encode(),
             body_bytes=msgspec.json.decode(members.get(b"payload_bytes", b"0"), type=int),
             channel=_channel(members.get(b"properties", b"")),
         )
@@ -132,7 +132,7 @@ def _channel(properties: bytes) -> Channel:
     return Channel(node, connection, place.channel, user)
 
 
-def _decoded(body: str) -> bytes:
+def _decode(body: str) -> bytes:
     """The bytes of base64, none if it is damaged: the message has left the queue by now."""
     try:
         return base64.b64decode(body)

@@ -124,7 +124,7 @@ class ManifestedFiles(Generic[Subject]):
     def check_room(self, subject: Subject, file: str) -> None:
         """Raise `QuotaError` where there is no room for another file, or for one anew."""
         usage = usage_of(self.folder, self.path(subject, file))
-        if self._quota.remaining(usage) <= 0:
+        if self._quota.free_bytes(usage) <= 0:
             raise QuotaError(self._quota.refusal(usage))
 
     def manifest(self, path: Path) -> Manifest | None:

@@ -24,7 +24,7 @@ from app.store.opening import open_store
 from app.stored.capture import ParticipantRules, RestampedTrace
 from app.traces.opening import pipeline_settings
 from app.tracker import Policy
-from app.tracker.links import Rule, merged
+from app.tracker.links import Rule, merge_rules
 from model.described import json_of
 from model.jobs import Progress
 
@@ -49,7 +49,9 @@ async def _restamp(order: RestampOrder, settings: Settings, paused: asyncio.Futu
         store = await open_store(stack, settings)
         links = None
         if order.link_rules is not None:
-            links = merged(pipeline.rules_of_all, await store.link_rules.list_own(order.trace_id))
+            links = merge_rules(
+                pipeline.rules_of_all, await store.link_rules.list_own(order.trace_id)
+            )
         rules = ParticipantRules(order.participant, order.quiet, links)
         replay = Replay(store.restamps, order.trace_id, rules, _tell, pipeline)
         await replay.catch_up()

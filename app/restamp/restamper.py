@@ -67,7 +67,7 @@ class Restamper:
         self._reads_again = rules is not None
         rules = rules or Rules(())
         self._read_cut = rules.for_cut_bodies().read
-        self._linker = Linker(rules, most_named, self._participants.numbered, _zero, places)
+        self._linker = Linker(rules, most_named, self._participants.by_number, _zero, places)
         self._steps = Steps(self._participants, self._linker)
         self.cut = 0  # messages read again with a part of their bodies
         # By rule: causes that became known, and that came by hidden ways, since they were stored.
@@ -295,7 +295,7 @@ class Restamper:
                 self._end(channel.connection)
             self._introduce(channel, event.recorded_at)
             self._owner[channel] = event.channel_key
-            acting = self._acting[event.channel_key] = self._participants.acting(channel)
+            acting = self._acting[event.channel_key] = self._participants.actor(channel)
         return acting
 
     def _end(self, connection: str) -> None:

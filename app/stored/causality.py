@@ -13,7 +13,7 @@ from model.answers import Verdict
 from model.conversations import Copy, Delivery, Message, duration_words, is_direct_reply
 from model.described import INNER
 from model.event import Event
-from model.sound import listed
+from model.sound import join_names
 from model.times import Duration, Microseconds
 from model.who import Who
 from model.words import Disposition, EdgeKind, Match, StepWord, how_of
@@ -178,8 +178,8 @@ class Fate(msgspec.Struct, frozen=True):
         if acknowledged := queues.get(Disposition.acknowledged):
             yield f"acknowledged for {len(acknowledged)} of {self.routed_queues}"
         if holders:
-            yield listed(holders)
-        yield from (f"{verb} {listed(queues[key])}" for key, verb in _VERBS if key in queues)
+            yield join_names(holders)
+        yield from (f"{verb} {join_names(queues[key])}" for key, verb in _VERBS if key in queues)
 
     def _holder_phrase(self, last: Delivery, queue: str) -> str:
         if self.at is None:

@@ -18,7 +18,7 @@ import msgspec
 from app.tracker.links import Rule
 from model.described import INNER
 from model.reports.correlations import Example, RuleKind, UserShare
-from model.sound import listed, share
+from model.sound import join_names, share
 from model.times import Microseconds
 
 # Publishes of a trace before its first look.
@@ -172,7 +172,7 @@ def _in_hand(hands: Sequence[Mapping[str, Any]], reactions: int) -> RuleProposal
     return RuleProposal(
         id=digest_of([{"in_hand": numbers}]),
         kind="in_hand",
-        says=f"the only message that {listed(names)} had in hand may have led to a publish",
+        says=f"the only message that {join_names(names)} had in hand may have led to a publish",
         joins=sum(hand["publishes"] for hand in hands),
         of=reactions,
         certainty=f"links or keys agree in {agreement:.0%} of {linked:,}",

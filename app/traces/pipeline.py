@@ -66,7 +66,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
         rules = Rules((trace_rule.rule for trace_rule in trace_rules), found_by=self.found_by)
         return rules if trace.bodies else rules.for_cut_bodies()
 
-    async def restored(
+    async def restore(
         self, store: Store, trace: Trace, point: RestorePoint | None = None
     ) -> RestorePoint:
         """A trace's last checkpoint, some of it perhaps read already; raises `OutageError`."""

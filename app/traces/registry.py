@@ -25,10 +25,10 @@ from app.traces.runs.feed import Feed
 from app.traces.status import Snapshot, TraceStatus, audit_status
 from app.traces.upkeep import Upkeep
 from app.tracker import Counters, Policy, Quiet, Totals, Tracker, UnreadableCheckpointError
-from app.tracker.links import merged
+from app.tracker.links import merge_rules
 from app.tracker.quiet import DEFAULT as QUIET
 from app.tracker.taken import ALL, Selection
-from app.tracker.taken import taken as selection_of
+from app.tracker.taken import make_selection as selection_of
 
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
@@ -278,7 +278,9 @@ class TraceRegistry:
         if trace.bodies:
             return partly
         own_rules = await self._store.link_rules.list_own(trace.id)
-        rules = [link_rule.rule for link_rule in merged(self._settings.rules_of_all, own_rules)]
+        rules = [
+            link_rule.rule for link_rule in merge_rules(self._settings.rules_of_all, own_rules)
+        ]
         unread = [rule.name for rule in rules if rule.looks_into_bodies]
         names = f", so these rules of links find nothing there: {', '.join(unread)}"
         return [*partly, f"no bodies are taken{names if unread else ''}"]

@@ -54,7 +54,7 @@ class Upkeep(Lookout):
         """
         trace = await self._here.find(vhost)
         await self._elsewhere.check(trace)
-        restored = await self._settings.restored(self._store, trace)
+        restored = await self._settings.restore(self._store, trace)
         present = self._here.alive(vhost)
         fails = present is not None and present.snapshot().standing.is_failing
         try:
@@ -68,7 +68,7 @@ class Upkeep(Lookout):
                     f"the trace of {vhost!r} does not fail, and its checkpoint can be read"
                 )
         async with self._here.paused(vhost) as (trace, epoch):
-            restored = await self._settings.restored(self._store, trace)
+            restored = await self._settings.restore(self._store, trace)
             state, losses = rebuilt(restored, without_copies=fails)
             reason = f"the trace was reset, as {cause}; lost are {losses}"
             await self._store.gaps.open(
@@ -138,6 +138,6 @@ class Upkeep(Lookout):
     async def _retain(
         self, trace: Trace, retention: RetentionRule, epoch: int | None = None
     ) -> PruneCount:
-        restored = await self._settings.restored(self._store, trace)
+        restored = await self._settings.restore(self._store, trace)
         tracker = self._settings.tracker(trace, restored)
         return await retain(self._store.retention, trace.id, tracker, retention, epoch)

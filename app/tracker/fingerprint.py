@@ -127,7 +127,7 @@ class DeathOrigin(NamedTuple):
     alternatives: tuple[bytes, ...] = ()
 
     @property
-    def delivered_before(self) -> bool:
+    def is_redelivery(self) -> bool:
         """Tell whether it was delivered from that queue, and rejected."""
         return self.death.is_delivered_before
 
@@ -166,7 +166,7 @@ def fingerprint(record: Record) -> bytes:
     if type(record) is Publish and changes(record):
         mark += _digest_in_stream(record.exchange, key, stable_of(record), record)
     elif is_streamed:  # read there; or that, and published again with all its headers
-        mark += _reading(record, mark)
+        mark += _digest_of_reading(record, mark)
     return mark + mark[:BROUGHT_BYTES] if deaths and type(record) is Publish else mark
 
 
@@ -243,7 +243,7 @@ def origins(deliver: Deliver) -> Iterator[DeathOrigin]:
             turns += 1
 
 
-def unannotated(deliver: Deliver) -> Iterator[Deliver]:
+def strip_annotations(deliver: Deliver) -> Iterator[Deliver]:
     """Yield a message as it may have been before consumers and the broker added to its headers.
 
     AMQP 1.0's consumers may, with the outcome `modified`, and RabbitMQ 4.3 when it delays a retry:
@@ -373,7 +373,7 @@ def _digest_in_stream(exchange: str, key: str, properties: dict[str, Any], recor
     return _with_body(_encode((exchange, key, "stream", properties)), record)
 
 
-def _reading(record: Record, mark: bytes) -> bytes:
+def _digest_of_reading(record: Record, mark: bytes) -> bytes:
     """The digest of a message's offset and of the message, as its stream may be new."""
     offset = record.properties["headers"][OFFSET]
     return blake2b(mark + _encode(offset), digest_size=BYTES).digest()

@@ -33,7 +33,7 @@ class LastEvents:
         keys, self._keys = list(self._keys), {}
         return keys
 
-    def ended_before(self, event_id: int) -> set[int]:
+    def forget_before(self, event_id: int) -> set[int]:
         """Forget the channels whose last event has a smaller id, and return their keys."""
         self._settle()
         keys = {

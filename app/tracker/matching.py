@@ -150,7 +150,7 @@ class _Letter(msgspec.Struct, gc=False):
 
     @property
     def kind(self) -> EdgeKind:
-        return _REJECTED if self.origin.delivered_before else _RETURNED
+        return _REJECTED if self.origin.is_redelivery else _RETURNED
 
 
 class _Equals(msgspec.Struct, gc=False):
@@ -257,7 +257,7 @@ class Matcher:
         if not self._takes.is_all:
             self._leave_out()
 
-    def published(
+    def add_copies(
         self, publish: Publish, mark: bytes, cause: Reference, participant: int, moment: int
     ) -> None:
         """Remember one copy for each queue that a publish was routed to."""
@@ -301,7 +301,7 @@ class Matcher:
             places.append((deliver.queue, mark, deliver.redelivered))
         for origin in origins(deliver):
             places += ((*place, True) for place in origin.places)
-            if origin.delivered_before:
+            if origin.is_redelivery:
                 break
             places += ((*place, False) for place in origin.places)
         return list(dict.fromkeys(places))
@@ -329,7 +329,7 @@ class Matcher:
                 place in self._handovers or place in self._lost_copies for place in origin.places
             ):
                 return False
-            if origin.delivered_before and self._takes.deliveries(origin.queue):
+            if origin.is_redelivery and self._takes.deliveries(origin.queue):
                 return True
             if any(place in self._copies for place in origin.places):
                 return False
@@ -346,7 +346,7 @@ class Matcher:
     def cause_of(self, deliver: Deliver, mark: bytes, moment: int) -> DeliveryOrigin:
         """Find the origin of a delivery, which is then to be `handed_over`."""
         if len(mark) != BYTES:
-            return self._reading(deliver, mark, moment)
+            return self._match_reading(deliver, mark, moment)
         key = (deliver.queue, mark)
         if deliver.redelivered:
             origin = self._match_redelivery(key, deliver)
@@ -361,13 +361,13 @@ class Matcher:
             return (
                 self._dead_letter(deliver, key, moment)
                 or self._match_kept(deliver, mark)
-                or self._unmatched(deliver)
+                or self._note_unmatched(deliver)
             )
         if deliver.redelivered or self.copies_dropped or len(copy.fingerprint) != BYTES:
-            return self._looked_into(key, deliver, copy)
+            return self._match_only_copy(key, deliver, copy)
         return DeliveryOrigin(_ROUTED, copy.cause, copy.cause)
 
-    def handed_over(self, queue: str, mark: bytes, delivery: Reference, participant: int) -> None:
+    def note_handover(self, queue: str, mark: bytes, delivery: Reference, participant: int) -> None:
         """Remember the last delivery that `cause_of` was given; the oldest one makes room."""
         hold = self._next_hold
         hold.delivery, hold.participant = delivery, participant
@@ -467,7 +467,7 @@ class Matcher:
             return self.match_moved(deliver, mark, published)
         if self._knows_published or not deliver.exchange or newest_death(deliver) is not None:
             return None
-        unmatched = self._unmatched(deliver)
+        unmatched = self._note_unmatched(deliver)
         return DeliveryOrigin(unmatched.match, is_doubtful=True)
 
     def match_moved(
@@ -478,7 +478,7 @@ class Matcher:
         Of a message with an id the only publish is certain, unless the queue has handed that out
         already: then a publish may have been missed.
         """
-        self._refilled(deliver.queue)
+        self._note_refill(deliver.queue)
         is_one = len(published) == 1 and "message_id" in deliver.properties
         is_one &= deliver.redelivered or (deliver.queue, handover_of(mark)) not in self._handovers
         cause, death = published[0], newest_death(deliver)
@@ -493,13 +493,13 @@ class Matcher:
         influences = tuple(Influence(_CANDIDATE, publish, 0, False) for publish in newest[::-1])
         return DeliveryOrigin(match, None, cause, influences, candidates, is_doubtful=True)
 
-    def _unmatched(self, deliver: Deliver) -> DeliveryOrigin:
+    def _note_unmatched(self, deliver: Deliver) -> DeliveryOrigin:
         """Note a delivery that nothing explains, as it may be given back."""
-        self._refilled(deliver.queue)
+        self._note_refill(deliver.queue)
         self._next_hold = _Hold(_NOBODYS, candidates=0, death=newest_death(deliver))
         return _UNMATCHED
 
-    def _looked_into(self, key: Key, deliver: Deliver, copy: PendingCopy) -> DeliveryOrigin:
+    def _match_only_copy(self, key: Key, deliver: Deliver, copy: PendingCopy) -> DeliveryOrigin:
         """Match a first delivery to the only copy of its kind, and to a dead letter like it."""
         is_doubtful = deliver.redelivered  # it was held by somebody who is not known
         if self.copies_dropped and self._may_be_forgotten(deliver.queue):
@@ -521,7 +521,7 @@ class Matcher:
         copy = self._take(key, deliver)
         assert copy is not None  # noqa: S101
         if count == 1:
-            return self._looked_into(key, deliver, copy)
+            return self._match_only_copy(key, deliver, copy)
         self._newly_lost.append(LostCopy(copy.cause, copy.queue, 0, "equal"))
         self._next_hold.candidates = count
         self._next_hold.has_brought = brings_deaths(copy.fingerprint)
@@ -577,7 +577,7 @@ class Matcher:
         ]
         if not holds:
             return None
-        self._refilled(deliver.queue)
+        self._note_refill(deliver.queue)
         # Some brokers keep the flag from before the death: this may be another letter.
         is_flag_older = death is not None and LAST_DEATH in deliver.properties["headers"]
         letter = self._letter(deliver, key) if is_flag_older else None
@@ -613,7 +613,7 @@ class Matcher:
         letter = self._letter(deliver, key, is_there=True)
         if letter is None:
             return None
-        self._refilled(deliver.queue)
+        self._note_refill(deliver.queue)
         origin = letter.origin
         queue = self._queues.get(deliver.queue)
         if queue is not None and len(queue.letters_of) < MOST_PUSHERS:
@@ -622,7 +622,7 @@ class Matcher:
             self._drop_gone(letter.copy_key, deliver, moment)
         influences, candidates, is_doubtful = self._may_be(letter)
         copy = None
-        is_held = bool(letter.holds) and (origin.delivered_before or candidates == 1)
+        is_held = bool(letter.holds) and (origin.is_redelivery or candidates == 1)
         if letter.copy_key is not None and not letter.dead and not is_held:
             copy = self._take(letter.copy_key)
         if copy is not None:
@@ -644,10 +644,10 @@ class Matcher:
             result = DeliveryOrigin(_DEAD_LETTERED, None, result.guess, influences, candidates)
         influences, is_doubtful = result.influences, is_doubtful or result.is_doubtful
         all_known = letter.dead and all(hold.influences for hold in letter.dead)
-        if origin.delivered_before:
+        if origin.is_redelivery:
             is_doubtful |= not letter.holds
         elif origin.death.reason == MAXLEN and not all_known:
-            pushed, is_more = self._pushed_out(origin.queue, copy, is_one=candidates == 1)
+            pushed, is_more = self._find_overflow(origin.queue, copy, is_one=candidates == 1)
             influences, is_doubtful = (*influences, *pushed), is_doubtful or is_more
         next_hold = self._next_hold
         if copy is not None:
@@ -665,7 +665,7 @@ class Matcher:
         for death in origin.newer_deaths:  # in queues where no delivery was seen
             is_doubtful |= death.is_delivered_before
             if death.reason == MAXLEN and isinstance(death.queue, str):
-                pushed, is_more = self._pushed_out(death.queue, None, is_one=False)
+                pushed, is_more = self._find_overflow(death.queue, None, is_one=False)
                 influences, is_doubtful = (*influences, *pushed), is_doubtful or is_more
         next_hold.death = newest_death(deliver)
         return DeliveryOrigin(
@@ -708,7 +708,7 @@ class Matcher:
                 for hold in holds
                 if hold.delivery is None and _is_same(hold.death, origin.death.time)
             ]
-            if origin.delivered_before:
+            if origin.is_redelivery:
                 dead, copy_key = [], None if delivered else copy_key
             if delivered or dead or copy_key is not None:
                 return _Letter(origin, delivered, dead, copy_key, is_more)
@@ -731,7 +731,7 @@ class Matcher:
             count, is_more = count + number, is_more or are_more
         return influences, count, is_more
 
-    def _pushed_out(
+    def _find_overflow(
         self, name: str, copy: PendingCopy | None, *, is_one: bool
     ) -> tuple[tuple[Influence, ...], bool]:
         """Find the publishes that pushed a copy out of a full queue; and whether others may have.
@@ -764,7 +764,7 @@ class Matcher:
         is_more = queue.is_refilled or queue.is_crowded or not is_known
         return tuple(influences), is_more
 
-    def _reading(self, deliver: Deliver, mark: bytes, moment: int) -> DeliveryOrigin:
+    def _match_reading(self, deliver: Deliver, mark: bytes, moment: int) -> DeliveryOrigin:
         """Match a reading of a stream, at an offset read before or at the next one."""
         place = (deliver.queue, handover_of(mark))
         # The publish had copied the offset: its queue is no stream, and hands it out once.
@@ -782,7 +782,7 @@ class Matcher:
         return (
             self._dead_letter(deliver, place, moment)
             or self._match_kept(deliver, mark)
-            or self._unmatched(deliver)
+            or self._note_unmatched(deliver)
         )
 
     def _read(self, keys: list[Key], deliver: Deliver) -> DeliveryOrigin:
@@ -871,7 +871,7 @@ class Matcher:
         queue = self._queues[name] = _Queue()
         return queue
 
-    def _refilled(self, name: str) -> None:
+    def _note_refill(self, name: str) -> None:
         """Note that a queue gets more than its publishes."""
         queue = self._queues.get(name)
         if queue is not None:

@@ -257,7 +257,7 @@ class ParticipantRegistry:
         for identity in (*(identity.identity for identity in self._by_key.values()), *decisions):
             self._keys_of[_crowd_of(identity)].add(identity.key)
 
-    def numbered(self, number: int) -> LiveParticipant | None:
+    def by_number(self, number: int) -> LiveParticipant | None:
         """A participant by its number; None after it has gone."""
         return self._by_number.get(number)
 
@@ -302,7 +302,7 @@ class ParticipantRegistry:
         if self.is_by_name(channel):
             identity = self._identities.identify(channel, client)
             if identity.assumed:
-                identity = self._vacated(identity)
+                identity = self._take_vacant(identity)
             identity = self._one_of_few(channel, identity)
             self._decisions.setdefault(channel.connection, {})[channel.user] = identity
 
@@ -347,7 +347,7 @@ class ParticipantRegistry:
             elif identity.is_one_of_many:
                 self._ended_keys.add(identity.key)
 
-    def acting(self, channel: Channel) -> _Entry:
+    def actor(self, channel: Channel) -> _Entry:
         """The channel's key and participant, both made when it is first seen."""
         entry = self._by_channel.get(channel)
         if entry is None:
@@ -366,7 +366,7 @@ class ParticipantRegistry:
 
         :returns: the numbers of the participants that went.
         """
-        retirees = [p for p in self._by_key.values() if _ended_before(p, event_id)]
+        retirees = [p for p in self._by_key.values() if _has_ended(p, event_id)]
         for participant in retirees:
             del self._by_key[participant.identity.key]
             del self._by_number[participant.number]
@@ -385,7 +385,7 @@ class ParticipantRegistry:
                 (p.identity.user, p.identity.place): p.neighbours for p in participants
             }
         numbers = {p.number for p in retirees}
-        idle_keys = self._lasts.ended_before(event_id)
+        idle_keys = self._lasts.forget_before(event_id)
         entries = [
             (channel, entry)
             for channel, entry in self._by_channel.items()
@@ -446,7 +446,7 @@ class ParticipantRegistry:
         identity = self._identities.identify(channel, client)
         return self._successor(identity) if identity.key in self._ended_keys else identity
 
-    def _vacated(self, identity: Identity) -> Identity:
+    def _take_vacant(self, identity: Identity) -> Identity:
         """A vacant identity for a connection of which nothing is known, else the one given."""
         vacant = self._vacant[identity.user, identity.place]
         if identity in vacant:
@@ -478,6 +478,6 @@ def _crowd_of(identity: Identity) -> _Crowd:
     return (None, None) if identity.assumed else (identity.user, identity.place)
 
 
-def _ended_before(participant: LiveParticipant, event_id: int) -> bool:
+def _has_ended(participant: LiveParticipant, event_id: int) -> bool:
     last = participant.last
     return last is not None and last.id is not None and last.id < event_id

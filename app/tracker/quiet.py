@@ -35,7 +35,7 @@ class Quiet:
         if len(patterns) > MOST_PATTERNS:
             raise ValueError(f"there are more than {MOST_PATTERNS} patterns")
         self.patterns = tuple(patterns)
-        self._exchanges, self._queues = (_verdicts(_compiled(kind, patterns)) for kind in KINDS)
+        self._exchanges, self._queues = (_verdicts(_compile(kind, patterns)) for kind in KINDS)
 
     def covers(self, record: Record) -> bool:
         """Tell whether a message went through a quiet exchange, or to quiet queues alone."""
@@ -56,7 +56,7 @@ def _verdicts(pattern: re.Pattern[str]) -> Callable[[str], bool]:
     return lru_cache(maxsize=_CACHED_NAMES)(lambda name: pattern.fullmatch(name) is not None)
 
 
-def _compiled(kind: str, patterns: Sequence[str]) -> re.Pattern[str]:
+def _compile(kind: str, patterns: Sequence[str]) -> re.Pattern[str]:
     expressions = []
     for pattern in patterns:
         side, colon, glob = pattern.partition(":")

@@ -57,7 +57,7 @@ class WaitingRecord(msgspec.Struct, frozen=True):
 
 def places_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[Place]:
     """The places of a record's copies, or of its handover if it is matched, and of its names."""
-    name_places = map(named_by, names.ids)
+    name_places = map(place_of_name, names.ids)
     if isinstance(record, Publish):
         marks = halves(mark)
         return [
@@ -72,7 +72,7 @@ def handover_of(mark: bytes) -> bytes:
     return halves(mark)[-1]
 
 
-def named_by(key: Key) -> Place:
+def place_of_name(key: Key) -> Place:
     """The place of an event that a publish names by a key."""
     return _BY_NAME, key, True
 
@@ -115,7 +115,7 @@ class ReorderWindow:
     def names(self) -> list[str]:
         return list(self._queues)
 
-    def awaiting(self, places: Iterable[Place]) -> list[str]:
+    def participants_waiting(self, places: Iterable[Place]) -> list[str]:
         """The participants whose heads wait for one of these places, a few of each."""
         awaiting = self._awaiting
         names_by_place = (islice(awaiting[place], WOKEN) for place in places if place in awaiting)

@@ -163,7 +163,7 @@ class Settlements:
             else:
                 _OF_CHANNELS[record.event](self, channel, record)
 
-    def handed_over(self, deliver: Deliver, reference: Reference, moment: int) -> None:
+    def count_delivery(self, deliver: Deliver, reference: Reference, moment: int) -> None:
         """Count a delivery, which reached us ``moment`` (µs)."""
         channel = self.channels.get(deliver.channel)
         if channel is None:

@@ -30,7 +30,7 @@ class Steps:
     def __init__(self, participants: ParticipantRegistry, linker: Linker) -> None:
         self._linker = linker
         self._note_last = participants.note_last
-        self._numbered = participants.numbered
+        self._numbered = participants.by_number
 
     def take(
         self,

@@ -63,7 +63,7 @@ class Suspicion:
             queue.cause = handover.cause
             queue.matched += 1
 
-    def matched(self, deliver: Deliver, cause: Reference, moment: int) -> None:
+    def note_match(self, deliver: Deliver, cause: Reference, moment: int) -> None:
         """Note a first delivery whose publish was seen.
 
         A publish before ``start`` says nothing of those behind it: other exchanges and queues were
@@ -86,7 +86,7 @@ class Suspicion:
         """Tell whether its queue may still hand out what it held before the trace."""
         return deliver.queue not in self._queues
 
-    def unmatched(self, deliver: Deliver, moment: int, *, has_forgotten: bool) -> None:
+    def note_unmatched(self, deliver: Deliver, moment: int, *, has_forgotten: bool) -> None:
         """Judge a delivery whose publish was not seen, or perhaps forgotten."""
         if has_forgotten:
             self._suspects.append(None)

@@ -55,7 +55,7 @@ class Selection(msgspec.Struct, frozen=True, omit_defaults=True):
 ALL = Selection()
 
 
-def taken(exchanges: Sequence[str] | None, queues: Sequence[str] | None) -> Selection:
+def make_selection(exchanges: Sequence[str] | None, queues: Sequence[str] | None) -> Selection:
     """The checked selection; None means all. Raises `ValueError`, with the reason."""
     return Selection(_check("exchanges", exchanges), _check("queues", queues))
 

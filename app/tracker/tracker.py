@@ -25,7 +25,7 @@ from app.tracker.events import (
     RestorePoint,
     StampedEvent,
 )
-from app.tracker.fingerprint import fingerprint, has_broker_headers, unannotated
+from app.tracker.fingerprint import fingerprint, has_broker_headers, strip_annotations
 from app.tracker.identity import Identity, Policy, SharedPlaces
 from app.tracker.links.linker import Linker
 from app.tracker.links.memory import LinkCount
@@ -36,7 +36,7 @@ from app.tracker.participants import ParticipantRegistry
 from app.tracker.progress import SteadyTime
 from app.tracker.quiet import Quiet
 from app.tracker.records import NOWHERE, Deliver, Publish, Record, Settlement, Unreadable
-from app.tracker.reorder import Place, ReorderWindow, WaitingRecord, named_by, places_of
+from app.tracker.reorder import Place, ReorderWindow, WaitingRecord, place_of_name, places_of
 from app.tracker.replies import Replies
 from app.tracker.settlements import Settlements
 from app.tracker.step import Steps
@@ -193,8 +193,8 @@ class Tracker:
         self._linker = Linker(
             Rules(()) if rules is None else rules,
             bounds.named_events,
-            self.participants.numbered,
-            self._stamped,
+            self.participants.by_number,
+            self._event_count,
             places,
         )
         if restored is not None and state is not None:
@@ -287,7 +287,7 @@ class Tracker:
         place = "a channel that nobody can tell"
         if channel != NOWHERE:
             place = f"channel {channel.number} on {channel.connection}"
-        if acting := self.participants.numbered(number):
+        if acting := self.participants.by_number(number):
             place += f" ({acting.identity.label(number)})"
         subject = _LACKS.get(record.kind, "a trace message of").format(record.queue)
         return f"{subject} {place} is in quarantine: {record.reason}"
@@ -495,12 +495,12 @@ class Tracker:
     def _await(self, name: str) -> None:
         head = self._window.head(name)
         if head is not None:
-            self._window.await_places(name, partial(self._awaited, head))
+            self._window.await_places(name, partial(self._awaited_places, head))
 
-    def _awaited(self, head: WaitingRecord) -> list[Place]:
+    def _awaited_places(self, head: WaitingRecord) -> list[Place]:
         if isinstance(head.record, Deliver):
             return self._matcher.places(head.record, head.fingerprint)
-        return [named_by(key) for key in self._linker.sure_keys(head.names)]
+        return [place_of_name(key) for key in self._linker.sure_keys(head.names)]
 
     def _with_released(self, events: Iterable[StampedEvent]) -> Iterator[StampedEvent]:
         """Yield these events, and those of the held records that they release, one by one."""
@@ -509,7 +509,7 @@ class Tracker:
             stamped.append(event)
             yield event
         while stamped and len(self._window):
-            for name in self._window.awaiting(_places_of(stamped.popleft())):
+            for name in self._window.participants_waiting(_places_of(stamped.popleft())):
                 for event in self._release(name):
                     stamped.append(event)
                     yield event
@@ -534,7 +534,7 @@ class Tracker:
             yield from self._with_released(chain(first, self._release(overdue)))
 
     def _stamp(self, record: Record, moment: int, mark: bytes, names: Names | None) -> StampedEvent:
-        channel_key, participant = self.participants.acting(record.channel)
+        channel_key, participant = self.participants.actor(record.channel)
         origin = _UNRECEIVED
         quiet = self._quiet.covers(record)
         match, cause, is_doubtful, is_explained = _NO_MATCH, None, False, True
@@ -574,22 +574,22 @@ class Tracker:
                 reference.names = (
                     _without_causes(message_names) if message_names.causes else message_names
                 )
-            self._matcher.published(record, mark, reference, participant.number, self._time.time)
+            self._matcher.add_copies(record, mark, reference, participant.number, self._time.time)
             if "reply_to" in record.properties:
                 self._replies.note(channel_key, record)
         elif type(record) is Deliver:
             self.counters.received += 1
             if match is not _ROUTED and (match is not Match.unmatched or self._is_missed(record)):
                 self._count(match)
-            self._matcher.handed_over(record.queue, mark, reference, participant.number)
+            self._matcher.note_handover(record.queue, mark, reference, participant.number)
             if self.settlements.channels:
-                self.settlements.handed_over(record, reference, moment)
+                self.settlements.count_delivery(record, reference, moment)
             if origin.guess is not None:
                 if match is _ROUTED and is_explained:
-                    self._suspicion.matched(record, origin.guess, moment)
+                    self._suspicion.note_match(record, origin.guess, moment)
             elif match is Match.unmatched and self._is_missed(record):
                 has_forgotten = self._matcher.has_forgotten(record.queue)
-                self._suspicion.unmatched(record, moment, has_forgotten=has_forgotten)
+                self._suspicion.note_unmatched(record, moment, has_forgotten=has_forgotten)
         return StampedEvent(  # by place: by name it takes twice as long
             record,
             moment,
@@ -623,14 +623,14 @@ class Tracker:
         doubt, unless it is surely from before the trace: its queue still hands out those messages,
         and nobody has published its id, or else the broker moves nothing unseen.
         """
-        for original in unannotated(deliver):
+        for original in strip_annotations(deliver):
             original_mark = fingerprint(original)
             origin = self._matcher.cause_of(original, original_mark, self._time.time)
             if origin.match is not Match.unmatched:
                 return origin, original_mark
         if deliver.exchange == EVENTS or not self._is_missed(deliver):
             return unmatched, mark
-        publishes, are_all = self._linker.published(deliver)
+        publishes, are_all = self._linker.publishes_like(deliver)
         if publishes:
             return self._matcher.match_moved(deliver, mark, publishes), mark
         is_from_before = (
@@ -642,7 +642,7 @@ class Tracker:
         )
         return replace(unmatched, is_doubtful=not is_from_before), mark
 
-    def _stamped(self) -> int:
+    def _event_count(self) -> int:
         return self.counters.published + self.counters.received
 
     def _count(self, match: Match) -> None:

@@ -194,7 +194,7 @@ def _json(value: Any) -> Any:
     return value
 
 
-def _unpacked(form: str) -> Callable[[bytes], Any]:
+def _unpack(form: str) -> Callable[[bytes], Any]:
     unpack = Struct(">" + form).unpack
     return lambda raw: unpack(raw)[0]
 
@@ -215,23 +215,23 @@ def _uuid(raw: bytes) -> str:
 
 
 _FIXED: dict[int, tuple[int, Callable[[bytes], Any]]] = {
-    0x50: (1, _unpacked("B")),
-    0x51: (1, _unpacked("b")),
-    0x52: (1, _unpacked("B")),
-    0x53: (1, _unpacked("B")),
-    0x54: (1, _unpacked("b")),
-    0x55: (1, _unpacked("b")),
-    0x56: (1, _unpacked("?")),
-    0x60: (2, _unpacked("H")),
-    0x61: (2, _unpacked("h")),
-    0x70: (4, _unpacked("I")),
-    0x71: (4, _unpacked("i")),
-    0x72: (4, _unpacked("f")),
+    0x50: (1, _unpack("B")),
+    0x51: (1, _unpack("b")),
+    0x52: (1, _unpack("B")),
+    0x53: (1, _unpack("B")),
+    0x54: (1, _unpack("b")),
+    0x55: (1, _unpack("b")),
+    0x56: (1, _unpack("?")),
+    0x60: (2, _unpack("H")),
+    0x61: (2, _unpack("h")),
+    0x70: (4, _unpack("I")),
+    0x71: (4, _unpack("i")),
+    0x72: (4, _unpack("f")),
     0x73: (4, lambda raw: raw.decode("utf-32-be")),
     0x74: (4, lambda raw: {"decimal": raw.hex()}),
-    0x80: (8, _unpacked("Q")),
-    0x81: (8, _unpacked("q")),
-    0x82: (8, _unpacked("d")),
+    0x80: (8, _unpack("Q")),
+    0x81: (8, _unpack("q")),
+    0x82: (8, _unpack("d")),
     0x83: (8, _time),
     0x84: (8, lambda raw: {"decimal": raw.hex()}),
     0x94: (16, lambda raw: {"decimal": raw.hex()}),

@@ -61,7 +61,7 @@ HELD, UNKNOWN = EventOutcome(AssertionVerdict.holds), EventOutcome(AssertionVerd
 NOTHING = EventOutcome()
 
 
-def violated(*violations: NewViolation) -> EventOutcome:
+def violation_outcome(*violations: NewViolation) -> EventOutcome:
     return EventOutcome(AssertionVerdict.violated, violations)
 
 
@@ -75,7 +75,7 @@ class _Case(NamedTuple):
 
     def is_whole(self, first: int) -> bool:
         """Tell whether nothing is missing from an event on, as far as is known."""
-        return not any(gap.spanned_by(first, self.proof.event_id + 1) for gap in self.gaps)
+        return not any(gap.is_spanned(first, self.proof.event_id + 1) for gap in self.gaps)
 
     def outcome(
         self, judgement: Judgement, event: WatchedEvent, root: int | None = None, *, is_whole: bool
@@ -83,7 +83,7 @@ class _Case(NamedTuple):
         """What a finding comes to: its absence may be what is missing where not all is known."""
         verdict = hedge(judgement, is_whole=is_whole).verdict
         if verdict is AssertionVerdict.violated:
-            return violated(self.new(event, judgement.sentence, root))
+            return violation_outcome(self.new(event, judgement.sentence, root))
         return HELD if verdict is AssertionVerdict.holds else UNKNOWN
 
     def new(self, event: WatchedEvent, sentence: str, root: int | None = None) -> NewViolation:
@@ -161,7 +161,7 @@ class Judges:
         reach = (await self.store.watching.reaches(trace_id, [event_id], 1)).get(event_id)
         if reach is None or reach.has_equals:
             return UNKNOWN
-        return violated(case.new(reach.event, f"{reach.event.message_type} {sentence}"))
+        return violation_outcome(case.new(reach.event, f"{reach.event.message_type} {sentence}"))
 
     async def _with_doubtful(self, trace_id: int, cases: list[_Case], first: int) -> list[_Case]:
         """Cases with gaps where doubtful deliveries may be missing from an event on."""
@@ -243,7 +243,7 @@ class Judges:
         event = WatchedEvent(event_id, case.wait.recorded_at, True, types[event_id])
         rival = f"event {certain[0]}, {types[certain[0]]}"
         sentence = f"{event.message_type} is concurrent with {rival}"
-        return violated(case.new(event, sentence, page.root))
+        return violation_outcome(case.new(event, sentence, page.root))
 
 
 def _first(proofs: Sequence[SettledPoint], moment: int) -> SettledPoint:
@@ -315,7 +315,7 @@ def _judge_calm(
             outcome = UNKNOWN
         elif count < limit and outcome is NOTHING:
             outcome = HELD
-    return violated(*violations) if violations else outcome
+    return violation_outcome(*violations) if violations else outcome
 
 
 def _are_rivals(assertion: NeverConcurrent, name: str, rival: str) -> bool:

@@ -161,7 +161,7 @@ class _Judge:
         return before, after
 
     def _in_a_gap(self, a: int, b: int) -> bool:
-        return any(gap.spanned_by(a, b) for gap in self._gaps)
+        return any(gap.is_spanned(a, b) for gap in self._gaps)
 
     def _lies_in_a_gap(self, id_: int) -> bool:
         return any(

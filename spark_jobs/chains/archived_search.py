@@ -54,7 +54,7 @@ def find_archived(
         relation=relation,
         form="followed",
         reason=REASON,
-        gaps=[gap for gap in gaps.values() if gap.spanned_by(first_id, last_id)],
+        gaps=[gap for gap in gaps.values() if gap.is_spanned(first_id, last_id)],
         doubtful=doubtful,
         candidates=_candidates(archive, database, last_id),
         soundness=_soundness(archive, history, first_id, last_id, quiet),

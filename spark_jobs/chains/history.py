@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from model.blocks import ids_of
 from model.doubtful import DoubtfulDelivery, DoubtfulSpan
-from model.gaps import Gap, widened
+from model.gaps import Gap, widen
 from model.jobs import Problem
 from model.ranges import Dot, Mark, ParticipantSpan
 from model.sound import (
@@ -217,7 +217,7 @@ class History:
             begins = self.newest_until(trace, gap.after_event_id)
             end = MAX_ID if gap.before_event_id is None else gap.before_event_id - 1
             ends = self.newest_until(trace, end)
-            gaps.append(widened(gap, begins and begins[1], ends and ends[1]))
+            gaps.append(widen(gap, begins and begins[1], ends and ends[1]))
         return gaps
 
     def newest_until(self, trace: int, event_id: int) -> tuple[int, int] | None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.ways import led_to, lying_between, step_of_part
+from model.ways import effects_of, step_of_part, ways_between
 from model.words import EventType, Via
 from spark_jobs.chains.ranges import Flags, Longs, Range
 
@@ -56,14 +56,14 @@ def chain_of(span: SpanColumns, via: Via) -> Flags:
     All events between the two are not needed, only all that lie on a way from one to the other.
     """
     size, sources, targets = _steps(span, via)
-    chain = lying_between(size, 0, len(span.ids) - 1, sources.data, targets.data)
+    chain = ways_between(size, 0, len(span.ids) - 1, sources.data, targets.data)
     return np.frombuffer(chain, np.bool_)[: len(span.ids)]
 
 
 def leads(span: SpanColumns, via: Via) -> bool:
     """Tell whether a way leads from the span's first event to its last."""
     size, sources, targets = _steps(span, via)
-    return bool(led_to(size, 0, sources.data, targets.data)[len(span.ids) - 1])
+    return bool(effects_of(size, 0, sources.data, targets.data)[len(span.ids) - 1])
 
 
 def _steps(span: SpanColumns, via: Via) -> tuple[int, Longs, Longs]:

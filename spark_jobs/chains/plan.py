@@ -98,9 +98,9 @@ def ends_of(history: History, from_id: int, to_id: int) -> tuple[Relation, Chain
 
 def relate(first: ChainEnd, second: ChainEnd) -> Relation:
     """The relation of the first of two different events of one trace to the second."""
-    if first.dot.reached_by(second.clock):
+    if first.dot.is_reached(second.clock):
         return Relation.before
-    if second.dot.reached_by(first.clock):
+    if second.dot.is_reached(first.clock):
         return Relation.after
     return Relation.concurrent
 
@@ -159,11 +159,11 @@ def look_up(history: History, plan: Plan) -> list[Range]:
     tops = {
         participant: mark
         for participant, mark in history.last_at_or_below(trace, bounds).items()
-        if mark.id >= plan.start.id and start.reached_by(mark.clock)
+        if mark.id >= plan.start.id and start.is_reached(mark.clock)
     }
     firsts = first_reached(
         tops,
-        lambda mark: start.reached_by(mark.clock),
+        lambda mark: start.is_reached(mark.clock),
         lambda heights: history.first_at_or_above(trace, heights),
     )
     return [

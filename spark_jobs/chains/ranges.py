@@ -135,7 +135,7 @@ def _first_row(rows: npt.NDArray[np.intp], clocks: Sequence[bytes], start: Dot) 
     low, high = 0, len(rows)
     while low < high:
         middle = (low + high) // 2
-        if start.reached_by(clocks[int(rows[middle])]):
+        if start.is_reached(clocks[int(rows[middle])]):
             high = middle
         else:
             low = middle + 1

@@ -58,11 +58,11 @@ def map_slices(
     """
     parts, names = list(slices), tuple(columns)
 
-    def worked(numbers: Batches) -> Iterator[pa.RecordBatch]:
+    def run(numbers: Batches) -> Iterator[pa.RecordBatch]:
         task_slices = (parts[number] for batch in numbers for number in batch.column(0).to_pylist())
         return work(batch for part in task_slices for batch in read(database, names, part))
 
-    return spark.range(0, len(parts), 1, max(len(parts), 1)).mapInArrow(worked, schema)
+    return spark.range(0, len(parts), 1, max(len(parts), 1)).mapInArrow(run, schema)
 
 
 def read(

@@ -46,7 +46,7 @@ class Ways:
         Raises `TooFarError` where that takes more than ``limit`` events.
         """
         *_, side = self._steps(self._sides(), limit)
-        return self._span(side.reached) if side.arrived else None
+        return self._span(side.reached) if side.has_arrived else None
 
     def lead(self, limit: int | None = MOST_REACHED) -> bool:
         """Tell whether a way leads from one end to the other; raises as `between`."""

@@ -148,7 +148,7 @@ def cell(text: str) -> str:
 
     Control characters are shown as escapes, and what would begin a formula stands behind a ``'``.
     """
-    printable = IN_CELLS.sub(_escaped, text)
+    printable = IN_CELLS.sub(_escape, text)
     return f"'{printable}" if printable.startswith(FORMULA) else printable
 
 
@@ -218,10 +218,10 @@ def _payload_facts(event: dict[str, Any]) -> str:
 
 def one_line(text: str) -> str:
     """The text with control characters as escapes, so that it stays one line and only text."""
-    return CONTROL.sub(_escaped, text)
+    return CONTROL.sub(_escape, text)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 

@@ -82,7 +82,7 @@ def _post(
         raise JobError(
             Problem.failed,
             f"The collector at {collector.shown} refuses spans with {response.status_code}, after"
-            f" {spans_sent} of them{_quoted(response, answer)}.",
+            f" {spans_sent} of them{_quote(response, answer)}.",
         )
     return answer, "", None
 
@@ -96,7 +96,7 @@ def _read_head(response: httpx2.Response) -> bytes:
     return answer[:MOST_ANSWER]
 
 
-def _quoted(response: httpx2.Response, answer: bytes) -> str:
+def _quote(response: httpx2.Response, answer: bytes) -> str:
     """The words in it, where they are text."""
     kind = response.headers.get("content-type", "")
     if not kind.startswith(("text/plain", "application/json")):

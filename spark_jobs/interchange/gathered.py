@@ -92,7 +92,7 @@ def pieces(
         meter.enter("reading", 10.0)
         meter.expect(period.ids[1] - period.ids[0] + 1)
         gaps = period.history.gaps(period.trace, period.ids[0], MAX_ID)
-        frame_of_pieces = frame.mapInArrow(_packed(request, packer, gaps), PIECES)
+        frame_of_pieces = frame.mapInArrow(_pack(request, packer, gaps), PIECES)
         for row in frame_of_pieces.toLocalIterator(prefetchPartitions=True):
             meter.read(row.events)
             yield Piece(bytes(row.body), bytes(row.annex), json.loads(row.facts))
@@ -102,7 +102,7 @@ def pieces(
             meter.count_written(row.events)
 
 
-def _packed(
+def _pack(
     request: PeriodRequest, packer: Callable[[], Packer], gaps: Sequence[Gap]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     begin, end, via = request.since, request.until, request.via

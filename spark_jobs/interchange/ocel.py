@@ -103,9 +103,9 @@ def middle() -> bytes:
 
 def tail(types: set[str]) -> bytes:
     """The log's end, which declares the types."""
-    events = [{"name": name, "attributes": _declared(EVENT_ATTRIBUTES)} for name in sorted(types)]
+    events = [{"name": name, "attributes": _declare(EVENT_ATTRIBUTES)} for name in sorted(types)]
     objects = [
-        {"name": name, "attributes": _declared(attributes)}
+        {"name": name, "attributes": _declare(attributes)}
         for name, attributes in OBJECT_ATTRIBUTES.items()
     ]
     return b'\n],\n"objectTypes": %b,\n"eventTypes": %b\n}\n' % (_json(objects), _json(events))
@@ -116,7 +116,7 @@ def digest(object_id: str) -> int:
     return int.from_bytes(hashlib.blake2b(object_id.encode(), digest_size=8).digest(), "big")
 
 
-def _declared(attributes: Mapping[str, str]) -> list[dict[str, str]]:
+def _declare(attributes: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "type": kind} for name, kind in attributes.items()]
 
 

@@ -161,7 +161,7 @@ def send_otlp(
     """Requests in protobuf, packed, one after the other to the collector."""
     tally, count, refused, refusal = WrittenCount(), 0, 0, ""
     assert request.collector is not None  # noqa: S101 - what asks for it gives one
-    packer = _spans_packer(request.vhost, _packed)
+    packer = _spans_packer(request.vhost, _pack)
     with open_sender(request.collector, lambda: meter.enter("sending", 0.0)) as send:
         for piece in pieces(spark, request, period, meter, packer, tally):
             count_refused, reason = send(piece.body, count)
@@ -176,7 +176,7 @@ def _spans_packer(
     return lambda: SpanPacker(vhost, render)
 
 
-def _packed(spans: Iterable[ExportedSpan], vhost: str, version: str) -> bytes:
+def _pack(spans: Iterable[ExportedSpan], vhost: str, version: str) -> bytes:
     return gzip.compress(otlp.as_protobuf(spans, vhost, version), 6, mtime=0)
 
 

@@ -237,7 +237,7 @@ class Horizon:
     def is_known(self, brief: Brief) -> bool:
         """Tell whether a conversation is whole, and spans no gap."""
         return brief.is_whole and not any(
-            gap.spanned_by(brief.root, brief.last) for gap in self._gaps
+            gap.is_spanned(brief.root, brief.last) for gap in self._gaps
         )
 
     def end_for(self, brief: Brief) -> int:

@@ -91,10 +91,10 @@ def collect(
     They are compressed: Spark's driver keeps those of all partitions until the last is read.
     """
 
-    def packed(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def pack(batches: Batches) -> Iterator[pa.RecordBatch]:
         if text := "\n".join(summarize(briefs_in(batches))):
             lines = pa.array([zlib.compress(text.encode(), 1)], pa.binary())
             yield pa.RecordBatch.from_arrays([lines], ["lines"])
 
-    for row in frame.mapInArrow(packed, "lines binary").toLocalIterator(prefetchPartitions=True):
+    for row in frame.mapInArrow(pack, "lines binary").toLocalIterator(prefetchPartitions=True):
         yield from zlib.decompress(row["lines"]).decode().split("\n")

@@ -122,7 +122,7 @@ def make(
     spark: SparkSession, request: ReportRequest, period: Period, meter: Meter
 ) -> CorrelationReport:
 
-    def shuffled(
+    def shuffle(
         database: DatabaseAddress,
         slices: Sequence[Slice],
         make_rows: Work,
@@ -136,7 +136,7 @@ def make(
             )
         return table
 
-    return correlate(Gathering(tasks_at_a_time(spark), shuffled), request, period, meter)
+    return correlate(Gathering(tasks_at_a_time(spark), shuffle), request, period, meter)
 
 
 def gather_here(
@@ -427,7 +427,7 @@ def _spot(event: Json, properties: Json, *, is_publish: bool) -> str:
 
 
 def _matcher(members: Members, is_long: Sequence[bool], one_in: int) -> Work:
-    def matched(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def match_rows(batches: Batches) -> Iterator[pa.RecordBatch]:
         filled = [batch for batch in batches if batch.num_rows]
         if not filled:
             return
@@ -440,7 +440,7 @@ def _matcher(members: Members, is_long: Sequence[bool], one_in: int) -> Work:
         ):
             yield _numbered_batch(name, part)
 
-    return matched
+    return match_rows
 
 
 def _numbered_batch(kind: str, columns: tuple[Longs, ...]) -> pa.RecordBatch:

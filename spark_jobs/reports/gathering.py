@@ -135,7 +135,7 @@ def _read(
     texts = [zlib.compress(np.stack([ids, ids - roots]).tobytes(), 1) for ids, roots in parts]
     frame = _frame(spark, pa.table({"number": range(len(slices)), "joined": texts}))
 
-    def rooted(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def read_roots(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number, text in zip(*batch.to_pydict().values(), strict=True):
                 ids, back = np.frombuffer(zlib.decompress(text), np.int64).reshape(2, -1)
@@ -145,7 +145,7 @@ def _read(
                     yield members.append_column("root", pa.array(ids[positions] - back[positions]))
 
     schema = spark_schema(columns).add("root", LongType())
-    return frame.repartition(len(slices)).mapInArrow(rooted, schema)
+    return frame.repartition(len(slices)).mapInArrow(read_roots, schema)
 
 
 def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:

@@ -225,7 +225,7 @@ def _count(
     code, inverse = np.unique(pair[starts], return_inverse=True)
     first = publish[starts]
 
-    def summed(weights: Any) -> Longs:
+    def sum_weights(weights: Any) -> Longs:
         return np.bincount(inverse, weights=weights, minlength=len(code)).astype(np.int64)
 
     is_measured = has_older[first]
@@ -235,13 +235,13 @@ def _count(
         code // paths,
         code % paths,
         np.bincount(inverse, minlength=len(code)).astype(np.int64),
-        summed(messages == 1),
-        summed(messages),
-        summed(is_measured),
-        summed(by_chance),
-        summed(np.maximum(origins[first], origins[delivery[starts]])),
+        sum_weights(messages == 1),
+        sum_weights(messages),
+        sum_weights(is_measured),
+        sum_weights(by_chance),
+        sum_weights(np.maximum(origins[first], origins[delivery[starts]])),
         np.bincount(values, minlength=len(code)).astype(np.int64),
-        summed(replies),
+        sum_weights(replies),
     )
     pair, delivery = pair[is_new], delivery[is_new]
     hits = Hits(pair // paths, pair % paths, event[is_new], rows.event[delivery], message[is_new])

@@ -156,7 +156,7 @@ MARKS: dict[Kind, int | str] = {
 }
 
 
-def _stored(field: Field) -> tuple[str, EventColumn]:
+def _column_of(field: Field) -> tuple[str, EventColumn]:
     """A field's column; one of the table ``events`` has its name there."""
     name = field.column if field.table == "events" else field.name
     return name, EventColumn(
@@ -168,7 +168,7 @@ def _stored(field: Field) -> tuple[str, EventColumn]:
 
 
 COLUMNS: dict[str, EventColumn] = {
-    **dict(_stored(field) for field in FIELDS if field.name != "payload_sha256"),
+    **dict(_column_of(field) for field in FIELDS if field.name != "payload_sha256"),
     "channel_number": EventColumn("e.channel", LONG),
     # An empty payload is still a payload, so NULL is marked by its length.
     "payload_stored": EventColumn("coalesce(length(e.payload), -1)", LONG),

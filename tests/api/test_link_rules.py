@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from app.stored.capture import Batch
-from app.tracker.links import BUILT_IN, Rule, merged, of_all
+from app.tracker.links import BUILT_IN, Rule, merge_rules, of_all
 from app.tracker.links.rules import MOST_RULES
 from tests.api.conftest import World
 from tests.api.test_cli import Command, run, url  # noqa: F401  fixtures
@@ -42,7 +42,7 @@ async def take_up(world: World) -> None:
     """As a running trace would, with its next batch."""
     trace = await world.store.traces.find("/")
     assert trace is not None
-    rules = merged(of_all(BUILT_IN), await world.store.link_rules.list_own(trace.id))
+    rules = merge_rules(of_all(BUILT_IN), await world.store.link_rules.list_own(trace.id))
     checkpoint = world.tellers["/"]._tracker.checkpoint()
     await world.store.batches.append(trace.id, Batch([], checkpoint, b"", link_rules=rules))
 

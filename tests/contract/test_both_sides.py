@@ -126,5 +126,5 @@ async def test_the_rule_of_gaps_is_the_same_in_the_database(
                     f"SELECT id FROM gaps WHERE {gaps_sql(Question.between(trace_id, a, b))}"
                 )
                 found = {row[0] for row in await connection.execute(query)}
-                assert found == {gap.id for gap in gaps if gap.spanned_by(a, b)}
+                assert found == {gap.id for gap in gaps if gap.is_spanned(a, b)}
     await engine.dispose()

@@ -246,7 +246,7 @@ def test_what_a_frame_costs_does_not_grow_with_what_its_channel_holds() -> None:
         known = settlements.Settlements()
         known.note(say("channel", pid="<1>", next_tag=1, transactional=True))
         for event_id in range(1, held + 1):
-            known.handed_over(deliver(), Reference(b"", 0, event_id), 1)
+            known.count_delivery(deliver(), Reference(b"", 0, event_id), 1)
         frames = [
             settled(0, up_to=True),
             say("rolled_back"),

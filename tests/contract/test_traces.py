@@ -4,7 +4,7 @@ import pytest
 
 from app.errors import ConflictError, LeaseLostError, NotFoundError
 from app.store import Store
-from app.tracker.taken import ALL, taken
+from app.tracker.taken import ALL, make_selection
 from model.gaps import Gap
 from tests.contract.history import History
 
@@ -133,14 +133,14 @@ async def test_what_is_left_out_is_a_declared_gap_from_the_last_event_on(store: 
     made = await store.traces.create("/", "channel")
     assert made.taken == ALL
     await store.batches.append(made.id, History(seed=3).batch(7))
-    some = taken(["", "a.#"], None)
+    some = make_selection(["", "a.#"], None)
     changed = await store.traces.create("/", "channel", selection=some)
     assert changed.taken == some
     found = await store.traces.find("/")
     assert found is not None
     assert found.taken == some
     await store.traces.create("/", "channel", selection=some)  # as it is: nothing new
-    [hole] = await store.gaps.declared(made.id)
+    [hole] = await store.gaps.open_declared(made.id)
     assert (hole.after_event_id, hole.before_event_id, hole.until) == (7, None, None)
     assert (hole.reason, hole.suspected, hole.declared) == (some.sentence, False, True)
     assert await store.gaps.newest(made.id) == [hole]
@@ -149,13 +149,13 @@ async def test_what_is_left_out_is_a_declared_gap_from_the_last_event_on(store: 
     period = await store.periods.of(made.id, None, None)
     assert period.gaps == [hole]
 
-    await store.traces.create("/", "channel", selection=taken(["b"], ["c"]))
-    assert [gap.declared for gap in await store.gaps.declared(made.id)] == [True, True]
+    await store.traces.create("/", "channel", selection=make_selection(["b"], ["c"]))
+    assert [gap.open_declared for gap in await store.gaps.open_declared(made.id)] == [True, True]
     await store.gaps.close(hole.id, before_event_id=8, until=9)
     await store.traces.create("/", "channel")
-    [last] = await store.gaps.declared(made.id)  # until the trace runs so
+    [last] = await store.gaps.open_declared(made.id)  # until the trace runs so
     await store.gaps.close(last.id, before_event_id=8, until=9)
-    assert await store.gaps.declared(made.id) == []
+    assert await store.gaps.open_declared(made.id) == []
     back = await store.traces.find("/")
     assert back is not None
     assert back.taken == ALL

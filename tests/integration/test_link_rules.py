@@ -19,7 +19,7 @@ from sqlalchemy import select
 from app.store import Store
 from app.store.database import tables
 from app.tracker import Bounds, Policy, Record, Tracker
-from app.tracker.links import BUILT_IN, Rule, Rules, merged, of_all
+from app.tracker.links import BUILT_IN, Rule, Rules, merge_rules, of_all
 from drills.judge import Key, _key, _key_of, opened, oracle, settled, stored_events
 from drills.service import Service
 from tests.integration.conftest import until
@@ -105,7 +105,7 @@ async def judged(store: Store, records: list[Record], since: int) -> tuple[int, 
     async for event in stored_events(store):
         if event.id >= since and not is_taken_up:
             is_taken_up = True
-            own = merged(base, [Rule.from_json(RULE)])
+            own = merge_rules(base, [Rule.from_json(RULE)])
             tracker.take_up(Rules(each.rule for each in own))
         same = expected.get(_key_of(event))
         if not same:

@@ -19,7 +19,7 @@ from aio_pika.abc import AbstractChannel
 
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.firehose import TRACE_EXCHANGE
-from app.tracker.taken import Takes, taken
+from app.tracker.taken import Takes, make_selection
 from itc.stamp import Relation, compare
 from model.event import Event
 from tests.integration.conftest import Service, until
@@ -141,7 +141,7 @@ async def judged(service: Service, vhost: str, programs: Programs) -> Verdict:
         near = listed[max(at - NEAR, 0) : at + NEAR]
         first, second = listed[at], programs.random.choice(near)
         a, b = stored[first], stored[second]
-        if any(gap.spanned_by(a.id, b.id) for gap in gaps):
+        if any(gap.is_spanned(a.id, b.id) for gap in gaps):
             continue
         complete += 1
         truth = _relation(programs.done, first, second)
@@ -190,7 +190,7 @@ async def test_what_is_complete_is_right_and_what_was_asked_for_is_there(
                     await raw.queue_unbind(TRACE_QUEUE, TRACE_EXCHANGE, routing_key=key)
                 await _goes_on(programs, 10)
             before = programs.takes[-1]
-            programs.takes = (before, Takes(taken(*wish)))
+            programs.takes = (before, Takes(make_selection(*wish)))
             await service.registry.start(vhost, None, exchanges=wish[0], queues=wish[1])
             await service.running(vhost)
             programs.takes = programs.takes[-1:]

@@ -120,7 +120,7 @@ async def held_to(service: Service, vhost: str, gaps: list[Gap]) -> None:
     assert lost, "something was lost"
     for before, after in lost:
         a, b = events[before].id, events[after].id
-        assert any(gap.spanned_by(a, b) for gap in gaps), (a, b, gaps)
+        assert any(gap.is_spanned(a, b) for gap in gaps), (a, b, gaps)
 
 
 async def test_what_is_lost_while_tracing_is_off_for_a_moment_is_in_a_gap(
@@ -137,9 +137,9 @@ async def test_what_is_lost_while_tracing_is_off_for_a_moment_is_in_a_gap(
     await held_to(service, vhost, gaps)
     events = await service.events(vhost)
     first, last = events[0].id, events[-1].id
-    early = [gap for gap in gaps if gap.spanned_by(first, first + 20)]
+    early = [gap for gap in gaps if gap.is_spanned(first, first + 20)]
     assert not early, "what was before is whole"
-    assert not any(gap.spanned_by(last - 20, last) for gap in gaps), "what came after is whole"
+    assert not any(gap.is_spanned(last - 20, last) for gap in gaps), "what came after is whole"
 
 
 async def test_a_binding_that_is_away_for_a_moment_is_a_gap(
@@ -256,7 +256,7 @@ async def test_a_queue_that_was_tampered_with_while_nobody_read_it_has_lost_its_
     gaps = await gaps_of(service, vhost)
     assert HEAD_GONE in {gap.reason for gap in gaps}
     await held_to(service, vhost, gaps)
-    assert not any(gap.spanned_by(1, 50) for gap in gaps)
+    assert not any(gap.is_spanned(1, 50) for gap in gaps)
     events = await service.events(vhost)
     assert {event.exchange for event in events} == {""}
     assert {tuple(event.routing_keys) for event in events} == {("nowhere",)}

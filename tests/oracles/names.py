@@ -45,6 +45,6 @@ def names_in(rules: Rules, record: Record) -> tuple[Names, Counter[str]]:
     for use, most in bounds.items():
         found[use] = [*dict.fromkeys(found[use])]
         if len(found[use]) > most:
-            found[use] = [*rules._refused()]
+            found[use] = [*rules._refuse()]
     found[CAUSES] = [*rules._select_causes(tuple(found[CAUSES]), tuple(found[IDS]))]
     return Names(*map(tuple, found)), rules.refused

@@ -142,7 +142,7 @@ def test_bisection_looks_at_few_events_near_a_short_answer() -> None:
         asked.append(wanted)
         return {participant: mark(height) for participant, height in wanted}
 
-    firsts = first_reached({1: mark(size)}, lambda each: dot.reached_by(each.clock), probe)
+    firsts = first_reached({1: mark(size)}, lambda each: dot.is_reached(each.clock), probe)
     assert firsts[1].height == size - answer + 1
     assert len(asked) < 20
 

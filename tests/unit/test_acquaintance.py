@@ -108,7 +108,7 @@ class World:
     async def find(self, names: Collection[str]) -> Mapping[str, BrokerConnection]:
         return {one.name: one for one in self.opened if one.name in names}
 
-    async def closed_since(self, vhost: str, start: int) -> Sequence[BrokerConnection]:
+    async def list_closed(self, vhost: str, start: int) -> Sequence[BrokerConnection]:
         assert vhost == "/"
         await self.store.wait()
         return [one for one in self.opened if (one.closed_at or -1) >= start]

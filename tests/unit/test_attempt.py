@@ -19,7 +19,7 @@ from app.traces.runs import run
 from app.traces.runs.attempts import Capture, RunningTrace
 from app.traces.runs.feed import Feed
 from app.tracker import RestorePoint
-from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, merged, of_all
+from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, merge_rules, of_all
 from app.tracker.taken import Selection
 from tests.introductions import NOBODY
 from tests.unit.run_ends import QuietSource, QuietStream
@@ -70,7 +70,7 @@ class FakeStore:
     async def newest(self, trace_id: int) -> Sequence[Any]:
         return []
 
-    declared = newest
+    open_declared = newest
 
     async def append(self, trace_id: int, batch: Batch, epoch: int | None = None) -> range:
         if epoch != self.epoch:
@@ -82,7 +82,7 @@ class FakeStore:
 
     async def has_taken_up(self, own: Sequence[Rule]) -> None:
         """Wait until a batch says that these rules hold besides the built-in ones."""
-        wanted = merged(of_all(BUILT_IN), own)
+        wanted = merge_rules(of_all(BUILT_IN), own)
         async with self.changed:
             await self.changed.wait_for(
                 lambda: bool(self.appended) and self.appended[-1].link_rules == wanted

@@ -23,7 +23,7 @@ from app.traces.losses.audit import (
     verdict_on,
 )
 from app.traces.status import audit_status
-from app.tracker.taken import taken
+from app.tracker.taken import make_selection
 from model.times import Microseconds
 
 NOTHING, EVEN = AuditChange(), AuditChange(AuditVerdict.balanced)
@@ -329,13 +329,13 @@ def test_a_direction_that_is_left_out_in_part_is_never_held_against_the_counters
     world.waits()
     assert look(58, 3) == AuditChange(AuditVerdict.loss, loss=Tally(2, 0))
     ledger = Ledger(Tally(58, 3), world.audit.state)
-    status = audit_status(ledger, taken(None, ["q"]))
+    status = audit_status(ledger, make_selection(None, ["q"]))
     assert (status.publishes.counted, status.deliveries.counted) == (60, None)
     assert status.missing == 2
     assert "58 of 60 publishes, 3 deliveries traced; deliveries cannot be compared" in (
         status.sentence
     )
-    neither = audit_status(ledger, taken(["a"], ["q"]))
+    neither = audit_status(ledger, make_selection(["a"], ["q"]))
     assert (neither.publishes.counted, neither.as_of) == (None, None)
     assert "publishes and deliveries cannot be compared" in neither.sentence
 

@@ -103,7 +103,7 @@ class FakeServices:
         self.said.append(snapshots)
         return True
 
-    async def held(self) -> Sequence[LeasedTrace]:
+    async def leased_traces(self) -> Sequence[LeasedTrace]:
         return self.traces
 
 

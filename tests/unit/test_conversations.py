@@ -19,7 +19,7 @@ from model.conversations import (
 from model.deaths import Death, Loss
 from model.error_queues import Forward
 from model.gaps import Gap
-from model.happened import Cause, ConversationEvent, preferred
+from model.happened import Cause, ConversationEvent, sort_causes
 from model.times import Microseconds
 from model.words import Disposition, EventType, Match, Via
 
@@ -396,7 +396,7 @@ def test_a_delivery_stands_for_a_publish_that_was_not_seen() -> None:
 
 def test_links_count_before_what_has_no_rule() -> None:
     causes = [Cause(1, None, "any"), Cause(5, "b", "parent"), Cause(2, "z", "reply")]
-    assert [each.event for each in preferred(causes)] == [2, 5, 1]
+    assert [each.event for each in sort_causes(causes)] == [2, 5, 1]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def _compare(remembered: LinkMemory, known: list[NamedEvent], few: int = FEW) ->
             own = [event for event in those if event.participant == number]
             published = [event for event in those if not event.is_delivery]
             crowded = (own[: few + 1], published[:few]) if len(those) > few else None
-            assert remembered.crowded(key, number) == crowded
+            assert remembered.crowd_of(key, number) == crowded
 
 
 # Which key is asked for, if any: to ask for one changes where others are found.

@@ -66,14 +66,14 @@ def test_a_gap_is_spanned_by_an_answer_that_begins_before_its_end_and_ends_after
     between = {(n, n + 1) for n in range(min(a, b), max(a, b))}
     lost_at = {(n, n + 1) for n in range(after, after + length)}
     # The loss is between two neighbours in the gap; the answer is about those from a to b.
-    assert gap.spanned_by(a, b) == bool(between & lost_at) == gap.spanned_by(b, a)
+    assert gap.is_spanned(a, b) == bool(between & lost_at) == gap.is_spanned(b, a)
 
 
 @given(IDS, IDS, IDS)
 def test_an_open_gap_is_spanned_by_all_that_ends_after_its_beginning(
     after: int, a: int, b: int
 ) -> None:
-    assert Gap(1, after, None, 0, None, "lost").spanned_by(a, b) == (after < max(a, b))
+    assert Gap(1, after, None, 0, None, "lost").is_spanned(a, b) == (after < max(a, b))
 
 
 @given(st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1)))

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, RestorePoint, Tracker
 from app.tracker.events import Handover, Reference
-from app.tracker.taken import ALL, Selection, taken
+from app.tracker.taken import ALL, Selection, make_selection
 from itc.stamp import seed
 from model.words import Match
 
@@ -38,7 +38,7 @@ class World:
 
 
 def test_a_delivery_whose_publish_is_left_out_is_not_waited_for_and_no_alarm() -> None:
-    world = World(taken(["a"], None), reorder_window=10 * SECOND)
+    world = World(make_selection(["a"], None), reorder_window=10 * SECOND)
     [event] = world.deliver("b", b"1", "q")
     assert event.match is Match.unmatched
     assert world.deliver("a", b"2", "q") == []  # this one's publish will come
@@ -48,7 +48,7 @@ def test_a_delivery_whose_publish_is_left_out_is_not_waited_for_and_no_alarm() -
 
 
 def test_one_whose_publish_was_asked_for_is_suspected_as_ever() -> None:
-    world = World(taken(["a"], None))
+    world = World(make_selection(["a"], None))
     world.publish("a", b"1", "q")
     world.deliver("a", b"1", "q")
     world.deliver("b", b"2", "q")
@@ -59,7 +59,7 @@ def test_one_whose_publish_was_asked_for_is_suspected_as_ever() -> None:
 
 
 def test_copies_in_queues_that_are_left_out_are_not_kept() -> None:
-    world = World(taken(None, ["q"]), copies=2)
+    world = World(make_selection(None, ["q"]), copies=2)
     for number in range(5):
         world.publish("a", b"%d" % number, "other", "another", "q" if number == 0 else "third")
     assert world.tracker.totals().pending_copies == 1
@@ -74,7 +74,7 @@ def died(queue: str, exchange: str, reason: str) -> dict[str, Any]:
 
 
 def test_a_dead_letter_is_judged_by_where_it_was_published_first() -> None:
-    world = World(taken(["a"], ["dead"]), reorder_window=10 * SECOND)
+    world = World(make_selection(["a"], ["dead"]), reorder_window=10 * SECOND)
     for queue, exchange in (("dead", "b"), ("other", "a")):
         [event] = world.deliver("dlx", b"1", "dead", **died(queue, exchange, "rejected"))
         assert event.match is Match.unmatched
@@ -99,7 +99,7 @@ def after(world: World, what: Selection, handed: list[tuple[str, int]]) -> World
 def test_what_waits_in_queues_that_are_taken_no_more_is_forgotten() -> None:
     world = World(ALL)
     world.publish("a", b"1", "q", "other")
-    again = after(world, taken(None, ["q"]), [])
+    again = after(world, make_selection(None, ["q"]), [])
     assert again.tracker.totals().pending_copies == 1
     assert len(again.tracker.checkpoint().copies_removed) == 1
     [event] = again.deliver("a", b"1", "q")
@@ -107,7 +107,7 @@ def test_what_waits_in_queues_that_are_taken_no_more_is_forgotten() -> None:
 
 
 def test_after_a_change_only_what_was_published_since_makes_suspicious() -> None:
-    world = World(taken(["a"], None))
+    world = World(make_selection(["a"], None))
     world.publish("a", b"1", "q")
     again = after(world, ALL, [("q", 1)])
     tracker = again.tracker
@@ -124,4 +124,4 @@ def test_after_a_change_only_what_was_published_since_makes_suspicious() -> None
     again.deliver("b", b"5", "q")
     assert len(tracker.suspects()) == 1
     assert after(again, ALL, []).tracker.is_taking_anew is False
-    assert after(again, taken(["b"], None), []).tracker.is_taking_anew is True
+    assert after(again, make_selection(["b"], None), []).tracker.is_taking_anew is True

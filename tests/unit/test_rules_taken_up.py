@@ -18,7 +18,7 @@ from app.tracker.links import (
     Rules,
     TraceRule,
     check_own,
-    merged,
+    merge_rules,
     of_all,
 )
 from app.tracker.links.memory import LinkCount
@@ -109,7 +109,7 @@ def test_a_virtual_host_s_own_rules_come_last_or_in_the_place_of_their_namesake(
     base = of_all([*BUILT_IN[:2], own("of-the-file")])
     assert [each.origin for each in base] == [Origin.built_in, Origin.built_in, Origin.file]
     mine = own(BUILT_IN[1].name)
-    rules = merged(base, [own("z"), mine, own("a")])
+    rules = merge_rules(base, [own("z"), mine, own("a")])
     names = [each.rule.name for each in rules]
     assert names == [BUILT_IN[0].name, BUILT_IN[1].name, "of-the-file", "z", "a"]
     assert rules[1] == TraceRule(mine, Origin.own)
@@ -117,7 +117,7 @@ def test_a_virtual_host_s_own_rules_come_last_or_in_the_place_of_their_namesake(
 
 def test_what_a_file_brings_too_many_of_does_not_push_a_trace_over_the_bound() -> None:
     base = of_all([own(f"r{number}") for number in range(MOST_RULES)])
-    rules = merged(base, [own("one-more"), own("r3", "b")])
+    rules = merge_rules(base, [own("one-more"), own("r3", "b")])
     assert len(rules) == MOST_RULES
     assert rules[3] == TraceRule(own("r3", "b"), Origin.own)
 

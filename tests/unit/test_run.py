@@ -120,7 +120,7 @@ class Store:
     async def newest(self, trace_id: int) -> Sequence[Any]:
         return []
 
-    declared = newest
+    open_declared = newest
 
     async def open(self, trace_id: int, **gap: Any) -> int:
         return 1

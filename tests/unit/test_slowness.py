@@ -61,7 +61,7 @@ def traffic(
             if later is not None and dice.random() < 1 / 8:
                 took *= 10
             at = BEGIN + minute * MINUTE + dice.randrange(MINUTE)
-            counts.handled([(OwnerKind.service, "stock")] * burst, at, int(took))
+            counts.count_handling([(OwnerKind.service, "stock")] * burst, at, int(took))
     return [
         OwnerRow(1, key.begin, key.kind, key.name, dict(cells))
         for key, cells in counts.rows().items()
@@ -205,9 +205,9 @@ def test_what_became_slow_is_told_with_the_slowest_first() -> None:
             took = 100_000 * (factor if minute >= 100 else 1)
             for second in range(3):
                 at = BEGIN + minute * MINUTE + second * 1_000_000
-                counts.handled([(OwnerKind.queue, name)], at, took)
-                counts.handed_over([(OwnerKind.service, f"of {name}")], at, took)
-    counts.handled(
+                counts.count_handling([(OwnerKind.queue, name)], at, took)
+                counts.count_delivery([(OwnerKind.service, f"of {name}")], at, took)
+    counts.count_handling(
         [(OwnerKind.queue, "seldom")], now, 100_000
     )  # not looked through, as it cannot be
     for key, cells in counts.rows().items():

@@ -26,14 +26,14 @@ class World:
 
     def __init__(self, policy: Policy = Policy.connection) -> None:
         self.participants = ParticipantRegistry(policy, SharedPlaces(), assumed=64)
-        linker = Linker(RULES, 100, self.participants.numbered, lambda: 0, SharedPlaces())
+        linker = Linker(RULES, 100, self.participants.by_number, lambda: 0, SharedPlaces())
         self.steps = Steps(self.participants, linker)
 
     def channel(self, who: str, number: int = 1) -> Channel:
         return Channel("rabbit@test", f"{who}:1 -> 10.0.0.1:5672", number, "guest")
 
     def who(self, name: str) -> LiveParticipant:
-        return self.participants.acting(self.channel(name))[1]
+        return self.participants.actor(self.channel(name))[1]
 
     def take(
         self,
@@ -43,7 +43,7 @@ class World:
         quiet: bool = False,
         ways: tuple[Way, ...] = (),
     ) -> tuple[Reference, Names, tuple[Edge, ...]]:
-        key, participant = self.participants.acting(record.channel)
+        key, participant = self.participants.actor(record.channel)
         names = RULES.read(record)
         return self.steps.take(key, participant, record, names, joins, message, quiet, ways)
 
@@ -161,7 +161,7 @@ def test_whoever_never_received_may_have_a_cause_if_another_of_its_program_did(
     world.take(Publish(one, "", ("q",), (), {}, b""))
     world.take(Deliver(one, "", ("q",), "q", False, {}, b""))
     world.take(Publish(other, "", ("q",), (), {}, b""))
-    assert world.participants.acting(other)[1].reactions == reacts
+    assert world.participants.actor(other)[1].reactions == reacts
 
 
 def test_two_names_of_which_one_only_receives_and_the_other_only_publishes_may_be_one() -> None:
@@ -174,7 +174,7 @@ def test_two_names_of_which_one_only_receives_and_the_other_only_publishes_may_b
     world.take(Publish(other, "", ("q",), (), {}, b""))
     world.take(Publish(one, "", ("q",), (), {}, b""))  # so it does not only receive
     world.take(Publish(other, "", ("q",), (), {}, b""))
-    assert world.participants.acting(other)[1].reactions == 1
+    assert world.participants.actor(other)[1].reactions == 1
 
 
 def test_whoever_names_a_cause_has_one_though_it_is_not_found() -> None:
@@ -190,9 +190,9 @@ def test_participants_that_have_gone_told_nobody() -> None:
     world.take(Deliver(one, "", ("q",), "q", False, {}, b""))
     world.take(Publish(other, "", ("q",), (), {}, b""))
     for number, channel in enumerate((one, other)):
-        last = world.participants.acting(channel)[1].last
+        last = world.participants.actor(channel)[1].last
         assert last is not None
         last.id = 1 + number
     assert len(world.participants.retire_before(2)) == 1
     world.take(Publish(other, "", ("q",), (), {}, b""))
-    assert world.participants.acting(other)[1].reactions == 1
+    assert world.participants.actor(other)[1].reactions == 1

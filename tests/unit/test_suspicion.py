@@ -116,5 +116,5 @@ def test_after_a_restart_queues_are_known_by_what_they_handed_out_before() -> No
     before = Reference(b"", 5, 40)
     suspicion.restore([Handover("q", b"mark", before, Reference(b"", 6, 41), 1)])
     delivery = Deliver(CONSUMER, "", ("q",), "q", redelivered=False, properties={}, body=b"")
-    suspicion.unmatched(delivery, 2 * SETTLED, has_forgotten=False)
+    suspicion.note_unmatched(delivery, 2 * SETTLED, has_forgotten=False)
     assert suspicion.take() == [before]

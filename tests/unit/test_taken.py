@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tracker.taken import ALL, LONGEST, MOST_PATTERNS, Takes, covers, taken
+from app.tracker.taken import ALL, LONGEST, MOST_PATTERNS, Takes, covers, make_selection
 
 words = st.sampled_from(["a", "b", "", "#", "*", "ab"])
 patterns = st.lists(words, min_size=1, max_size=8).map(".".join)
@@ -32,7 +32,7 @@ def test_a_pattern_covers_what_the_reference_says(pattern: str, name: str) -> No
 def test_one_of_several_is_enough_and_keys_cover_the_same(
     several: list[str] | None, name: str
 ) -> None:
-    wish = taken(several, ["q"])
+    wish = make_selection(several, ["q"])
     takes = Takes(wish)
     expected = several is None or any(covers(each, name) for each in several)
     assert takes.publishes(name) is expected
@@ -48,7 +48,7 @@ def test_many_signs_take_no_time() -> None:
 
 @given(st.lists(patterns, min_size=1, max_size=4))
 def test_all_is_all_whatever_stands_beside_it(several: list[str]) -> None:
-    assert taken([*several, "#"], None) == ALL
+    assert make_selection([*several, "#"], None) == ALL
     assert ALL.keys == ("#",)
 
 
@@ -64,14 +64,14 @@ def test_all_is_all_whatever_stands_beside_it(several: list[str]) -> None:
 )
 def test_what_no_broker_has_is_refused_in_words(bad: list[str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        taken(bad, None)
+        make_selection(bad, None)
     with pytest.raises(ValueError, match=words.replace("exchanges", "queues")):
-        taken(None, bad)
+        make_selection(None, bad)
 
 
 def test_what_is_taken_is_said_and_cut() -> None:
-    assert taken(["", "a.#"], None).sentence == (
+    assert make_selection(["", "a.#"], None).sentence == (
         "only some exchanges and queues are taken: exchanges (the default one), a.#; all queues"
     )
-    long = taken(None, ["q" * 200, *map(str, range(9))]).sentence
+    long = make_selection(None, ["q" * 200, *map(str, range(9))]).sentence
     assert long.endswith("q…, 0, 1, 2, 3 and 5 more")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from app.broker.undeliverable import waiting
+from app.broker.undeliverable import read_messages
 
 
 @pytest.mark.parametrize(
@@ -15,4 +15,4 @@ def test_base64_is_read_leniently_and_counts_as_empty_where_it_is_damaged(
     payload: str, body: bytes
 ) -> None:
     shown = {"routing_key": "key", "payload": payload, "payload_encoding": "base64"}
-    assert [each.body for each in waiting(msgspec.json.encode([shown]))] == [body]
+    assert [each.body for each in read_messages(msgspec.json.encode([shown]))] == [body]

@@ -22,7 +22,7 @@ class Row:
     def __init__(self, count: int) -> None:
         self.events = [WatchedEvent(number, number, True, "step") for number in range(count)]
 
-    async def reached(
+    async def reaches(
         self, trace_id: int, ids: Sequence[int], direction: Literal[1, -1]
     ) -> Mapping[int, Reach]:
         def of(each: int) -> Sequence[WatchedEvent]:

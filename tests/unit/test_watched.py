@@ -54,7 +54,9 @@ class Stored:
     async def of_traces(self, trace_ids: Collection[int]) -> list[HeldAssertion]:
         return [replace(assertion(f"of-{each}"), trace_id=each) for each in trace_ids]
 
-    async def judged(self, trace_id: int, step: JudgingStep, delivery: WebhookState) -> bool:
+    async def note_judgement(
+        self, trace_id: int, step: JudgingStep, delivery: WebhookState
+    ) -> bool:
         self.judged_of[step.name] = self.judged_of.get(step.name, 0) + step.held
         return True
 

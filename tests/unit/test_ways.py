@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model import ways
-from model.ways import Frontier, TooFarError, in_turns, lying_between, step_of_part
+from model.ways import Frontier, TooFarError, in_turns, step_of_part, ways_between
 
 
 @dataclass
@@ -68,7 +68,7 @@ def test_what_lies_between_is_reached_from_the_one_and_reaches_the_other(
     steps = [(event, cause, event) for event in range(size) for cause in world.causes[event]]
     steps += [(event, *step_of_part(event, part, world.deliveries[event])) for event, part in parts]
     ordered = sorted(steps)
-    chain = lying_between(
+    chain = ways_between(
         size + 3, first, last, [each[1] for each in ordered], [each[2] for each in ordered]
     )
     truth = world.reached(first) & world.reached(last, -1)
@@ -89,7 +89,7 @@ def test_a_complete_side_has_all_that_lies_between(world: World) -> None:
     last = len(world.deliveries) - 1
     side = walked(world, 0, last, None)
     truth = world.reached(0) & world.reached(last, -1)
-    assert side.arrived == bool(truth)
+    assert side.has_arrived == bool(truth)
     assert not side.level
     if truth:
         assert truth <= side.reached
@@ -114,4 +114,4 @@ def test_a_walk_that_goes_too_far_says_so_unless_it_has_no_bound(
     with pytest.raises(TooFarError):
         walked(world, 0, 39, most)
     side = walked(world, 0, 39, None)
-    assert side.arrived
+    assert side.has_arrived

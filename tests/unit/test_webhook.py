@@ -60,7 +60,7 @@ class Waiting:
         self.next_at |= dict.fromkeys(mine, deadline)
         return [Notification(self.due[key], *self.others.get(key, (1, key))) for key in mine]
 
-    async def unreadable(
+    async def note_notification(
         self,
         telling: Notification,
         *,
@@ -284,13 +284,13 @@ async def test_what_is_found_is_told_by_the_task_until_it_ends() -> None:
     waiting = Waiting()
     told = asyncio.Event()
     task = webhook(waiting, answering(200, seen))
-    known = waiting.unreadable
+    known = waiting.note_notification
 
     async def tell(*args: object, **kwargs: object) -> None:
         await known(*args, **kwargs)  # type: ignore[arg-type]  as it came
         told.set()
 
-    waiting.unreadable = tell  # type: ignore[method-assign]
+    waiting.note_notification = tell  # type: ignore[method-assign]
     task.start()
     waiting.due[3], waiting.next_at[3] = violation(3), 0
     task.wake()

@@ -27,7 +27,7 @@ from app.jobs.exports import PERIOD, Export, PeriodFile
 from app.jobs.folders import ManifestedFile
 from app.jobs.manager import UNFINISHED
 from app.stored.jobs import JobRequest, Json
-from app.tracker.links import merged
+from app.tracker.links import merge_rules
 from itc import Relation, compare
 from model.described import json_of
 from model.event import CLOCK_ALONE, NOTHING_LARGE
@@ -271,7 +271,7 @@ async def make_period(
     trace_id = await trace_id_of(vhost, user, parts)
     user.must_read(vhost)
     folder.check_format(file)
-    rules = merged(parts.link_rules, await parts.store.link_rules.list_own(trace_id))
+    rules = merge_rules(parts.link_rules, await parts.store.link_rules.list_own(trace_id))
     listed_rules: list[Json] = [
         {**rule.rule.to_json(), "origin": rule.origin.value} for rule in rules
     ]

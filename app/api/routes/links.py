@@ -27,7 +27,7 @@ from app.errors import BadRequestError
 from app.stored.capture import ListedRule, RestampedTrace, RestampOutcome, list_rules
 from app.stored.causality import HiddenWays
 from app.stored.proposals import ProposalPage
-from app.tracker.links import Rule, RuleError, merged
+from app.tracker.links import Rule, RuleError, merge_rules
 from model.jobs import OfJob
 
 router = APIRouter(tags=["traces"], prefix="/itc_db")
@@ -44,7 +44,7 @@ async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Respons
     """List a virtual host's rules, in order, and the event from which each holds."""
     trace_id = await trace_id_of(vhost, user, parts)
     rules = parts.store.link_rules
-    all_rules = merged(parts.link_rules, await rules.list_own(trace_id))
+    all_rules = merge_rules(parts.link_rules, await rules.list_own(trace_id))
     return json_answer(list_rules(all_rules, await rules.list_effective(trace_id)))
 
 

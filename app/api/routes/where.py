@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from app.api.described import json_answer, returns
-from app.api.openapi import READING_ONE
+from app.api.openapi import READING_ONE, example
 from app.api.parameters import LONGEST_TEXT, WITHOUT_NUL, KnownFields, Text
 from app.api.routes.queries import Moment
 from app.api.services import Parts
@@ -24,8 +24,12 @@ router = APIRouter(tags=["events"], prefix="/itc_db/where")
 class WhereQuery(KnownFields):
     """An id of a message, and where to look for it."""
 
-    id: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, pattern=WITHOUT_NUL)] = Field(
+    id: str = Query(
+        min_length=1,
+        max_length=LONGEST_TEXT,
+        pattern=WITHOUT_NUL,
         description="A message id, a correlation id, a conversation's key, or a text in a message.",
+        openapi_examples=example("order-7"),
     )
     by: By | None = Field(
         None, description="As this alone; by default the first of them that a message has."

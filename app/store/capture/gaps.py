@@ -109,7 +109,7 @@ class Gaps(Subject):
         return sorted(gaps, key=lambda gap: (gap.after_event_id, gap.id))
 
     @reads
-    async def declared(self, connection: AsyncConnection, trace_id: int) -> list[Gap]:
+    async def open_declared(self, connection: AsyncConnection, trace_id: int) -> list[Gap]:
         """The gaps that are there by choice and still open, oldest first."""
         query = (
             select(*_COLUMNS)

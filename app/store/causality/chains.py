@@ -22,7 +22,7 @@ from app.stored.likely import NO_OVERLAY, Overlay
 from itc import Relation, compare, packed_height_at
 from model.event import ALL_LARGE, CLOCK_ALONE, Event, Large
 from model.ranges import Dot
-from model.ways import MOST_REACHED, Frontier, TooFarError, in_turns, lying_between, step_of_part
+from model.ways import MOST_REACHED, Frontier, TooFarError, in_turns, step_of_part, ways_between
 from model.words import EventType, Via
 
 _events = tables.events.c
@@ -119,7 +119,7 @@ class _ChainSearch:
         async def judge(ids: Collection[int]) -> None:
             for row in await rows_with(connection, query, _events.id, ids):
                 verdicts[row.id] = clock.height_at(row.interval) >= row.height and (
-                    from_start is None or from_start.reached_by(row.clock)
+                    from_start is None or from_start.is_reached(row.clock)
                 )
 
         async def inside(ids: list[int]) -> dict[int, list[int]]:
@@ -151,10 +151,10 @@ class _ChainSearch:
         tops = {
             number: mark
             for number, mark in marks.items()
-            if mark.id >= start.id and dot.reached_by(mark.clock)
+            if mark.id >= start.id and dot.is_reached(mark.clock)
         }
         firsts = await ranges.first_that(
-            connection, trace_id, tops, lambda mark: dot.reached_by(mark.clock)
+            connection, trace_id, tops, lambda mark: dot.is_reached(mark.clock)
         )
         return sum(top.seq - firsts[number].seq + 1 for number, top in tops.items()), len(tops)
 
@@ -170,7 +170,7 @@ class _ChainSearch:
         connection, trace_id = self.connection, self.start.trace_id
         first, last = self.start.id, self.end.id
         side = await self._frontier()
-        if not side.arrived:
+        if not side.has_arrived:
             return []
         ids = sorted(side.reached)
         positions = {event_id: position for position, event_id in enumerate(ids)}
@@ -191,7 +191,7 @@ class _ChainSearch:
             steps += [(positions[effect], positions[cause], positions[effect]) for cause in causes]
         _, sources, targets = zip(*sorted(steps), strict=True)
         size = len(ids) + len(parts)
-        chain = lying_between(size, positions[first], positions[last], sources, targets)
+        chain = ways_between(size, positions[first], positions[last], sources, targets)
         return [event_id for position, event_id in enumerate(ids) if chain[position]]
 
     async def _frontier(self) -> Frontier:

@@ -157,7 +157,7 @@ async def _future(
     dots = [Dot(event.interval, event.height) for event in starts]
 
     def is_after(mark: Mark) -> bool:
-        return any(dot.reached_by(mark.clock) for dot in dots)
+        return any(dot.is_reached(mark.clock) for dot in dots)
 
     async def count_of(holds: Holds) -> tuple[int, dict[int, Mark]]:
         """The number of events that hold, and the first of each participant."""

@@ -149,9 +149,9 @@ class Durations(Subject):
 
         for queue, number, moment, published in handed_over:
             wait = None if published is None or published > moment else moment - published
-            counts.handed_over(owners(queue, number), moment, wait)
+            counts.count_delivery(owners(queue, number), moment, wait)
         for queue, number, moment, took in (*settled, *forwarded):
-            counts.handled(owners(queue, number), moment, took)
+            counts.count_handling(owners(queue, number), moment, took)
         of_last = select(_events.recorded_at).where(_events.id == until_id)
         read_at = (await connection.execute(of_last)).scalar_one_or_none() or 0
         return DurationPortion(place, until_id, read_at, is_whole, counts, users)

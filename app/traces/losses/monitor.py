@@ -125,9 +125,9 @@ class Monitor:
         was_off = await pipeline.source.switch_on(pipeline.trace.vhost)
         self._recorder.audit.begin(self._recorder.tally, time.monotonic())
         stored = await pipeline.store.gaps.newest(pipeline.trace.id)
-        declared = await pipeline.store.gaps.declared(pipeline.trace.id)
+        declared = await pipeline.store.gaps.open_declared(pipeline.trace.id)
         queued = await stream.queued()
-        point = self._settled(point, queued)
+        point = self._wait_start(point, queued)
         self._points.append(point)
         gaps.resume(
             restored.last_event_id,
@@ -254,7 +254,7 @@ class Monitor:
         queued = await self._stream.queued()
         self._measured(asked_at, queued - self._stream.unacknowledged)
         self.lag = queued
-        self._points.append(self._settled(self._gaps.point, queued))
+        self._points.append(self._wait_start(self._gaps.point, queued))
         await self._see_room()
         tally = self._recorder.tally
         if queued or self._quiet is None or self._quiet[0] != tally:
@@ -284,11 +284,11 @@ class Monitor:
         if was_off:
             await gaps.record(_off_reason(was_off), await self._stream.queued(), begins=begins)
         await self._look_at_queue(begins)
-        gaps.is_well(self._settled(point, self.lag or 0))
+        gaps.is_well(self._wait_start(point, self.lag or 0))
         await gaps.write()
         await self.mark_place()
 
-    def _settled(self, point: Point, queued: int) -> Point:
+    def _wait_start(self, point: Point, queued: int) -> Point:
         """``point``, with the time before which everything traced is stored.
 
         Messages that wait in the queue, beside our sentinel, were traced earlier, and are lost with

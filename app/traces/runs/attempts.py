@@ -53,7 +53,7 @@ class Capture:
 
     async def read(self, trace: Trace) -> RestorePoint:
         """Read a trace ahead of its run; raises `OutageError`."""
-        return await self.settings.restored(self.store, trace)
+        return await self.settings.restore(self.store, trace)
 
     def run(self, trace: Trace, restore_point: RestorePoint | None = None) -> RunningTrace:
         return RunningTrace(trace, self, restore_point)

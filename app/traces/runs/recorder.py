@@ -23,7 +23,7 @@ from app.tracker import (
     RestorePoint,
     StampedEvent,
 )
-from app.tracker.links import Rule, merged
+from app.tracker.links import Rule, merge_rules
 from model.times import now
 
 log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class Recorder:
         """
         trace = pipeline.trace
         pipeline.gaps.epoch = epoch = await pipeline.store.leases.take(trace.id, trace.holder)
-        restored = await pipeline.settings.restored(pipeline.store, trace, point)
+        restored = await pipeline.settings.restore(pipeline.store, trace, point)
         return cls(pipeline, restored, epoch)
 
     @property
@@ -160,7 +160,7 @@ class Recorder:
             return
         self._are_rules_due = False
         own_rules, settings = self._own_rules, self._pipeline.settings
-        rules = merged(settings.rules_of_all, own_rules)
+        rules = merge_rules(settings.rules_of_all, own_rules)
         if rules != self.link_rules:
             self.tracker.take_up(settings.rules(self._pipeline.trace, rules))
             self.link_rules, self.are_rules_new = rules, True

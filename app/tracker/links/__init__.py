@@ -1,7 +1,7 @@
 """Causes that messages name: rules, the keys they read, and who was meant by a key."""
 
 from app.tracker.links.names import Names
-from app.tracker.links.origins import Origin, TraceRule, check_own, merged, of_all
+from app.tracker.links.origins import Origin, TraceRule, check_own, merge_rules, of_all
 from app.tracker.links.profiles import BUILT_IN
 from app.tracker.links.rule import SPANS_RULE, Rule, RuleError
 from app.tracker.links.rules import Rules, search_key
@@ -16,7 +16,7 @@ __all__ = [
     "Rules",
     "TraceRule",
     "check_own",
-    "merged",
+    "merge_rules",
     "of_all",
     "search_key",
 ]

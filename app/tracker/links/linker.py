@@ -132,7 +132,7 @@ class Linker:
             return self.read(record)
         return message.names
 
-    def published(self, record: Record) -> tuple[list[Reference], bool]:
+    def publishes_like(self, record: Record) -> tuple[list[Reference], bool]:
         """Publishes with a message's id and body, newest first; and whether these are all.
 
         None are known without an id, or where bodies are not read.
@@ -140,7 +140,7 @@ class Linker:
         key = self._rules.message_key(record)
         if key is None:
             return [], False
-        crowded = self._memory.crowded(key, 0)
+        crowded = self._memory.crowd_of(key, 0)
         events = self._memory.newest(key) if crowded is None else crowded[1]
         publishes = [event.reference for event in events if not event.is_delivery]
         return publishes, not self.has_forgotten and not self.young
@@ -215,7 +215,7 @@ class Linker:
         return not all(self._is_near(key, number, place) for key in self.sure_keys(names))
 
     def _is_near(self, key: Key, number: int, place: str | None) -> bool:
-        crowded = self._memory.crowded(key, number)
+        crowded = self._memory.crowd_of(key, number)
         if crowded is not None and crowded[0]:
             return True
         return any(
@@ -244,7 +244,7 @@ class Linker:
         """
         publishes = [event for event in events if not event.is_delivery]
         is_all = True
-        crowded = self._memory.crowded(key, publisher.number)
+        crowded = self._memory.crowd_of(key, publisher.number)
         if crowded is not None:
             acts, publishes = crowded
             local = [event for event in acts if event.is_delivery] or local or acts

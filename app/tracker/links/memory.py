@@ -131,7 +131,7 @@ class LinkMemory:
         self._take_in()
         return self._events.newest(key, LOOK_BACK)
 
-    def crowded(self, key: Key, number: int) -> tuple[list[NamedEvent], list[NamedEvent]] | None:
+    def crowd_of(self, key: Key, number: int) -> tuple[list[NamedEvent], list[NamedEvent]] | None:
         """A crowd's events of a participant, and its publishes, newest first; None without a crowd.
 
         Up to `LOOK_BACK` of both, and one more of the participant's if it has more.

@@ -37,7 +37,7 @@ def of_all(rules: Iterable[Rule]) -> tuple[TraceRule, ...]:
     )
 
 
-def merged(of_all: Sequence[TraceRule], own: Sequence[Rule]) -> tuple[TraceRule, ...]:
+def merge_rules(of_all: Sequence[TraceRule], own: Sequence[Rule]) -> tuple[TraceRule, ...]:
     """All rules of a virtual host, in the order in which they are numbered.
 
     One of its own replaces another of the same name, and the rest come behind. No more than

@@ -255,7 +255,7 @@ Compiled: TypeAlias = tuple[
 _Trigger: TypeAlias = tuple[Source, str]
 
 
-def _compiled(probe: Probe, uses: tuple[Use, ...], trigger: _Trigger) -> Compiled:
+def _compile(probe: Probe, uses: tuple[Use, ...], trigger: _Trigger) -> Compiled:
     """A probe as the compiled reader takes it for one trigger."""
     (first, *other_parts) = probe.parts
     is_elsewhere = (first.source, first.tokens[0]) != trigger
@@ -327,7 +327,7 @@ class Triggers:
             triggers = triggers_of(probe) if uses else ()
             for trigger in triggers:
                 source, name = trigger
-                by_source[source][name].append(_compiled(probe, uses, trigger))
+                by_source[source][name].append(_compile(probe, uses, trigger))
             if uses and not triggers:
                 self.of_bodies.append((probe, uses))
         self.by_header, self.by_property = (

@@ -109,7 +109,7 @@ class Rules:
         self._of_moved = next(
             (n for n, rule in enumerate(self.rules) if rule.name == MOVED_RULE), None
         )
-        self.indexed = _looked_at(self.rules, indexed) if found_by is None else dict(found_by)
+        self.indexed = _header_uses(self.rules, indexed) if found_by is None else dict(found_by)
         for name, use in ((MESSAGE_ID, CALLED), ("correlation_id", FOUND_BY)):
             self._use(Inquiry((Expression(Source.property, (name,)),), name), use)
         for name in sorted(self.indexed):
@@ -205,16 +205,16 @@ class Rules:
         """The names in these fields: not too many, and only causes that may be meant."""
         ids, causes, conversations, found_by, message_ids = fields
         if len(ids) > MOST_IDS:
-            ids = self._refused()
+            ids = self._refuse()
         return Names(
             ids,
             self._select_causes(causes, ids) if causes else (),
-            conversations if len(conversations) <= MOST_KEYS else self._refused(),
-            found_by if len(found_by) <= MOST_KEYS else self._refused(),
-            message_ids if len(message_ids) <= MOST_KEYS else self._refused(),
+            conversations if len(conversations) <= MOST_KEYS else self._refuse(),
+            found_by if len(found_by) <= MOST_KEYS else self._refuse(),
+            message_ids if len(message_ids) <= MOST_KEYS else self._refuse(),
         )
 
-    def _refused(self) -> tuple[Key, ...]:
+    def _refuse(self) -> tuple[Key, ...]:
         """No keys, where there are more than a message may have."""
         self.refused[TOO_MANY_KEYS] += 1
         return ()
@@ -243,7 +243,7 @@ class Rules:
                 continue
             numbers.setdefault(key, number)
         if len(numbers) > MOST_CAUSES:
-            self._refused()
+            self._refuse()
             return ()
         return tuple(
             (number, key)
@@ -270,7 +270,7 @@ class Rules:
         probe.uses.append((use, number))
 
 
-def _looked_at(rules: Iterable[Rule], indexed: Iterable[str]) -> dict[str, bool]:
+def _header_uses(rules: Iterable[Rule], indexed: Iterable[str]) -> dict[str, bool]:
     """The rules' headers, and others: each with whether it holds an id of a message.
 
     It does where rules compare it as a whole, and none takes it for a conversation's.
