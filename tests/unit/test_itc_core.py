@@ -169,7 +169,7 @@ def test_large_trees_are_the_same():
         for _ in range(1 + number % 3):
             tree = events.raise_interval(tree, f"{number * 911 % 1024:010b}")
     for high in (0, 1_000, 2**40):
-        other = events.raised(ZERO, high, "1010101010")
+        other = events.raise_ground(ZERO, high, "1010101010")
         joined = pack_tree(events.join(tree, other))
         assert core.join(pack_tree(tree), pack_tree(other)) == joined
         assert core.text(joined) == packed._event_text(joined)
