@@ -150,7 +150,7 @@ async def test_what_is_left_out_is_a_declared_gap_from_the_last_event_on(store: 
     assert period.gaps == [hole]
 
     await store.traces.create("/", "channel", selection=make_selection(["b"], ["c"]))
-    assert [gap.open_declared for gap in await store.gaps.open_declared(made.id)] == [True, True]
+    assert [gap.declared for gap in await store.gaps.open_declared(made.id)] == [True, True]
     await store.gaps.close(hole.id, before_event_id=8, until=9)
     await store.traces.create("/", "channel")
     [last] = await store.gaps.open_declared(made.id)  # until the trace runs so
