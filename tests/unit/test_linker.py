@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, StampedEvent, Tracker
 from app.tracker.events import Edge
@@ -570,20 +571,24 @@ WHO = ("a/1", "a/2", "b/1", "b/2", "c/1")
 
 @st.composite
 def runs(draw: st.DrawFn) -> list[Record]:
-    """Messages to two queues, delivered now and again, that name earlier ones, or none that is."""
+    """Messages to two queues, delivered now and again, that name earlier ones, or none that is.
+
+    A delivery has the headers of its publish, as a broker hands it over.
+    """
     records: list[Record] = []
-    waiting: list[tuple[str, str]] = []
+    copies: list[tuple[str, Publish]] = []
     for number in range(draw(st.integers(2, 30))):
         who = draw(st.sampled_from(WHO))
-        if waiting and draw(st.booleans()):
-            queue, name = waiting[draw(st.integers(0, len(waiting) - 1))]
-            again = any(isinstance(r, Deliver) and r == deliver(who, queue, name) for r in records)
-            records.append(deliver(who, queue, name, again=again))
+        if copies and draw(st.booleans()):
+            queue, message = copies[draw(st.integers(0, len(copies) - 1))]
+            delivery = replace(deliver(who, queue), properties=message.properties)
+            records.append(replace(delivery, redelivered=delivery in records))
             continue
         queues = draw(st.lists(st.sampled_from(("q", "r")), unique=True, max_size=2))
         names = draw(st.none() | st.integers(0, number).map(str))
-        records.append(publish(who, *queues, id=str(number), names=names))
-        waiting += [(queue, str(number)) for queue in queues]
+        message = publish(who, *queues, id=str(number), names=names)
+        records.append(message)
+        copies += [(queue, message) for queue in queues]
     return records
 
 

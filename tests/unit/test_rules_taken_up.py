@@ -234,8 +234,7 @@ def links_of(event: StampedEvent) -> list[Edge]:
 def test_rules_taken_up_hold_the_same_with_crashes_and_without(
     window: int, records: list[Record], at: int, crashes: set[int], before: Rules, after: Rules
 ) -> None:
-    # As many as a run has: of what is beyond, a tracker that begins anew knows less.
-    bounds = Bounds(named_events=50, reorder_window=window)
+    bounds = Bounds(named_events=10, reorder_window=window)
 
     def told(crashes: set[int]) -> tuple[list[StampedEvent], Tracker, Store]:
         store, tracker, rules = Store(), Tracker(Policy.channel, bounds, rules=before), before
@@ -247,7 +246,7 @@ def test_rules_taken_up_hold_the_same_with_crashes_and_without(
             events = tracker.apply(record, now) if record else [*tracker.close_overdue(now)]
             store.append(events, tracker.checkpoint())
             if position in crashes:
-                store.restored.named_events = store.restored.named_events[-50:]
+                store.restored.named_events = store.restored.named_events[-10:]
                 held = [each.cause for each in store.restored.copies]
                 held += [each.cause for each in store.restored.handovers]
                 for cause in held:  # which are read from the database, in fact
