@@ -103,6 +103,16 @@ def whereabouts(
     return Fact(word, next((fact.reason for fact in facts if fact.word is word), None))
 
 
+def queue_to_ask(copy: Copy) -> str | None:
+    """The queue on which the word for a copy depends; None if the record says enough."""
+    if not copy.deliveries:
+        return copy.queue if copy.state == "waiting" else None
+    last = copy.deliveries[-1]
+    if last.settlement in (Disposition.rejected, Disposition.returned):
+        return last.queue or copy.queue
+    return None
+
+
 def _of_copy(
     copy: Copy,
     queues: Mapping[str, QueueView | None],

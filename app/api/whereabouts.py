@@ -9,21 +9,31 @@ is stored in part, nothing removed, and all stored that was traced until then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
+from app.api.routes.events import LAST, certainty_between
+from app.api.routes.periods import record_start
 from app.api.services import ServiceParts
 from app.api.signin.auth import User
 from app.errors import BadRequestError, NotFoundError, OutageError
 from app.stored.causality import Fate
 from app.stored.reading import EventFilter, TracePeriod
 from model.event import ALL_LARGE, Event
-from model.gaps import Gap
 from model.sound import Certainty, Soundness, join_names
 from model.times import LATEST, Microseconds, now, said_time
-from model.where import STATISTICS_AGE, QueueView, WhereWord, strongest, whereabouts
+from model.where import (
+    STATISTICS_AGE,
+    Fact,
+    QueueView,
+    WhereWord,
+    queue_to_ask,
+    strongest,
+    whereabouts,
+)
 from model.words import EventType
 
 if TYPE_CHECKING:
@@ -36,7 +46,9 @@ KINDS: Sequence[By] = ("message_id", "correlation_id", "conversation", "text")
 # Messages whose fate one answer tells, and traces that one looks through.
 MOST_MESSAGES = 20
 MOST_TRACES = 20
-_NEWEST = 2**63 - 1
+# Queues that the broker is asked about for one message.
+MOST_QUEUES = 20
+_LARGE = ALL_LARGE - {"payload"}
 # Seconds that an answer waits until all is stored that was traced before it was asked.
 SETTLE_SECONDS = 3.0
 
@@ -85,9 +97,13 @@ class Search(NamedTuple):
 
 async def locate(search: Search, user: User, parts: ServiceParts) -> tuple[Whereabouts, Certainty]:
     """Locate messages by an id; raises `NotFoundError` and `BadRequestError`."""
-    traces = await parts.store.traces.list(user.vhosts_to_search(search.vhost))
-    if search.vhost is not None:
-        traces = [trace for trace in traces if trace.vhost == search.vhost]
+    scope = EventFilter(
+        vhosts=user.vhosts_to_search(search.vhost),
+        vhost=search.vhost,
+        since=search.since,
+        until=search.until,
+    )
+    traces = await parts.store.traces.list(scope.visible)
     if not traces:
         raise NotFoundError("nothing is traced here: start a trace first")
     if len(traces) > MOST_TRACES:
@@ -95,20 +111,26 @@ async def locate(search: Search, user: User, parts: ServiceParts) -> tuple[Where
             f"vhost: more than {MOST_TRACES} virtual hosts are traced, say in which to look"
         )
     asked_at = now()
-    settled = await _settle(traces, asked_at, parts)
+    settled = await _settle([trace.vhost for trace in traces], asked_at, parts)
     async with parts.searches.turn(user.name):
-        by, events = await _events(search, user, parts)
+        by, events = await _events(search, scope, parts)
     if by is None:
         records = [await _record(trace, search, settled[trace.vhost], parts) for trace in traces]
-        spans = [(each.trace.id, each.period.first or 0, each.period.last or 0) for each in records]
-        gaps = [gap for each in records for gap in each.period.gaps]
-        return await _absence(search, records, parts), await _certainty(gaps, spans, parts)
-    shown = [await _message(event, asked_at, parts) for event in events[:MOST_MESSAGES]]
+        grounds = [
+            Certainty(
+                each.period.gaps,
+                await parts.store.doubts.between(
+                    each.trace.id, each.period.first or 0, each.period.last or 0
+                ),
+            )
+            for each in records
+        ]
+        return await _absence(search, records, parts), _together(grounds)
+    shown = await _messages(events[:MOST_MESSAGES], asked_at, settled, parts)
     first = {event.trace_id: event.id for event in events}
-    spans = [(trace_id, event_id, _NEWEST) for trace_id, event_id in first.items()]
-    gaps = [gap for span in spans for gap in await parts.store.gaps.between(*span)]
-    word = strongest(each.word for each in shown)
-    alike = [each for each in shown if each.word is word]
+    grounds = [await certainty_between(*start, LAST, parts) for start in first.items()]
+    word = strongest(message.word for message in shown)
+    alike = [message for message in shown if message.word is word]
     sentence = alike[0].sentence
     if len(shown) > 1:
         more = "+" if len(events) > MOST_MESSAGES else ""
@@ -123,35 +145,28 @@ async def locate(search: Search, user: User, parts: ServiceParts) -> tuple[Where
         messages=shown,
         truncated=len(events) > MOST_MESSAGES,
     )
-    return answer, await _certainty(gaps, spans, parts)
+    return answer, _together(grounds)
 
 
-async def _settle(traces: Sequence[Trace], at: int, parts: ServiceParts) -> dict[str, int]:
+async def _settle(vhosts: Collection[str], moment: int, parts: ServiceParts) -> dict[str, int]:
     """Up to when all is stored, by virtual host (µs)."""
     moments = await asyncio.gather(
-        *(parts.traces.settle(trace.vhost, at, SETTLE_SECONDS) for trace in traces)
+        *(parts.traces.settle(vhost, moment, SETTLE_SECONDS) for vhost in vhosts)
     )
-    return {trace.vhost: moment for trace, moment in zip(traces, moments, strict=True)}
+    return dict(zip(vhosts, moments, strict=True))
 
 
 async def _events(
-    search: Search, user: User, parts: ServiceParts
+    search: Search, scope: EventFilter, parts: ServiceParts
 ) -> tuple[By | None, Sequence[Event]]:
     """The messages that have an id, newest first, each as an event, and as what they have it."""
-    vhosts = user.vhosts_to_search(search.vhost)
     for by in KINDS if search.by is None else (search.by,):
-        condition = {"q": search.id, "in_properties": True} if by == "text" else {by: search.id}
+        condition: dict[str, Any] = {by: search.id}
+        if by == "text":
+            condition = {"q": search.id, "in_properties": True}
         for kind in (EventType.published, EventType.received):
-            wish = EventFilter(
-                vhosts=vhosts,
-                vhost=search.vhost,
-                type=kind,
-                since=search.since,
-                until=search.until,
-                **condition,  # type: ignore[arg-type]  # one of its fields of text
-            )
             events = await parts.store.events.find(
-                wish, limit=MOST_MESSAGES + 1, large=ALL_LARGE - {"payload"}
+                replace(scope, type=kind, **condition), limit=MOST_MESSAGES + 1, large=_LARGE
             )
             if events.items:
                 return by, events.items
@@ -161,26 +176,22 @@ async def _events(
 async def _record(trace: Trace, search: Search, settled_at: int, parts: ServiceParts) -> _Record:
     status = await parts.traces.status(trace.vhost)
     period = await parts.store.periods.of(trace.id, search.since, search.until)
-    is_pruned = status.events < status.counters.published + status.counters.received
-    begin = (period.oldest_at if is_pruned else status.created_at) or status.created_at
-    since = max(search.since or 0, begin)
+    since = max(search.since or 0, record_start(status, period) or status.created_at)
     until = min(LATEST if search.until is None else search.until, settled_at)
-    return _Record(trace, period, since, until, is_pruned)
+    return _Record(trace, period, since, until, status.is_pruned())
 
 
-async def _certainty(
-    gaps: Sequence[Gap], spans: Sequence[tuple[int, int, int]], parts: ServiceParts
-) -> Certainty:
-    """The certainty of an answer about these spans of traces, from one event to another."""
-    grounds = [await parts.store.doubts.between(*span) for span in spans]
-    doubts = tuple(dict.fromkeys(doubt for ground in grounds for doubt in ground.doubts))
+def _together(grounds: Sequence[Certainty]) -> Certainty:
+    """The certainty of an answer that rests on several traces."""
+    gaps = [gap for ground in grounds for gap in ground.gaps]
+    doubts = tuple(dict.fromkeys(doubt for each in grounds for doubt in each.soundness.doubts))
     return Certainty(gaps, Soundness(doubts, sum(ground.quiet for ground in grounds)))
 
 
 async def _absence(search: Search, records: Sequence[_Record], parts: ServiceParts) -> Whereabouts:
     """The answer where no message has the id: never published, or unknown and why."""
-    obstacles = [each for record in records for each in await _obstacles(search, record, parts)]
-    since, until = max(each.since for each in records), min(each.until for each in records)
+    obstacles = [clause for record in records for clause in await _obstacles(search, record, parts)]
+    since, until = max(record.since for record in records), min(record.until for record in records)
     names = join_names([repr(record.trace.vhost) for record in records])
     sought = "anything" if search.by is None else search.by.replace("_", " ")
     seen = f"no message in {names} has {search.id!r} as {sought}"
@@ -227,68 +238,93 @@ async def _obstacles(search: Search, record: _Record, parts: ServiceParts) -> li
     return obstacles
 
 
-async def _message(event: Event, asked_at: int, parts: ServiceParts) -> MessageWhereabouts:
-    """What became of a message; asks the broker about queues that it may wait in."""
-    publish = f"event {event.id}, published {said_time(event.recorded_at)} by"
-    if event.type is EventType.received:
-        sentence = (
-            f"event {event.id}: handed to {event.participant_name} from {event.queue} at "
-            f"{said_time(event.recorded_at)}; its publish is not stored"
-        )
-        return MessageWhereabouts(
-            event=event.id, vhost=event.vhost, word=WhereWord.unknown, sentence=sentence
-        )
-    fate = await parts.store.copies.fate_of(event.id, ALL_LARGE - {"payload"})
-    queues = await _queues(event.vhost, fate, parts)
-    settled_at = await parts.traces.settle(event.vhost, now(), SETTLE_SECONDS) if queues else 0
+async def _messages(
+    events: Sequence[Event], asked_at: int, settled: Mapping[str, int], parts: ServiceParts
+) -> list[MessageWhereabouts]:
+    """What became of messages, after the broker was asked about queues that they may wait in.
+
+    Each queue is asked about once, and then is waited once until all is stored that was traced
+    before: a copy that is not handed over by then was still in its queue, or gone from it.
+    """
+    publishes = [event for event in events if event.type is EventType.published]
+    fates = {event.id: await parts.store.copies.fate_of(event.id, _LARGE) for event in publishes}
+    queues = await _queues(fates.values(), parts)
     if queues:
-        fate = await parts.store.copies.fate_of(event.id, ALL_LARGE - {"payload"})
-    gaps = await parts.store.gaps.between(event.trace_id, event.id, _NEWEST)
-    word, reason = whereabouts(
-        fate.message,
-        queues,
-        wait=asked_at - event.recorded_at,
-        is_whole=settled_at >= asked_at and not gaps,
+        settled = {**settled, **await _settle({vhost for vhost, _ in queues}, now(), parts)}
+        for event_id in [*fates]:
+            fates[event_id] = await parts.store.copies.fate_of(event_id, _LARGE)
+    shown = []
+    for event in events:
+        if event.id not in fates:
+            shown.append(_delivery(event))
+            continue
+        gaps = await parts.store.gaps.between(event.trace_id, event.id, LAST)
+        fact = whereabouts(
+            fates[event.id].message,
+            {name: view for (vhost, name), view in queues.items() if vhost == event.vhost},
+            wait=asked_at - event.recorded_at,
+            is_whole=settled[event.vhost] >= asked_at and not gaps,
+        )
+        shown.append(_publish(event, fates[event.id], fact))
+    return shown
+
+
+def _delivery(event: Event) -> MessageWhereabouts:
+    sentence = (
+        f"event {event.id}: handed to {event.participant_name} from {event.queue} at "
+        f"{said_time(event.recorded_at)}; its publish is not stored"
     )
-    where = f"{event.exchange or '(default)'} ({', '.join(event.routing_keys)})"
-    clauses = [f"{publish} {event.participant_name} to {where}", fate.sentence]
-    sentence = "; ".join([*clauses, *([reason] if reason else [])])
-    return MessageWhereabouts(event=event.id, vhost=event.vhost, word=word, sentence=sentence)
+    return MessageWhereabouts(
+        event=event.id, vhost=event.vhost, word=WhereWord.unknown, sentence=sentence
+    )
 
 
-async def _queues(vhost: str, fate: Fate, parts: ServiceParts) -> Mapping[str, QueueView | None]:
-    """The broker's word on queues in which a copy may wait; those it does not answer for lack."""
-    names = set()
-    for copy in fate.message.copies:
-        if not copy.deliveries:
-            names.update([copy.queue] if copy.state == "waiting" else [])
-        elif (last := copy.deliveries[-1]).settlement is not None:
-            names.add(last.queue or copy.queue)
-    views: dict[str, QueueView | None] = {}
-    for name in sorted(names)[:MOST_MESSAGES]:
+def _publish(event: Event, fate: Fate, fact: Fact) -> MessageWhereabouts:
+    clauses = [
+        f"event {event.id}, published {said_time(event.recorded_at)} by {event.participant_name}"
+        f" to {event.exchange or '(default)'} ({', '.join(event.routing_keys)})",
+        fate.sentence,
+        *filter(None, [fact.reason]),
+    ]
+    return MessageWhereabouts(
+        event=event.id, vhost=event.vhost, word=fact.word, sentence="; ".join(clauses)
+    )
+
+
+async def _queues(
+    fates: Iterable[Fate], parts: ServiceParts
+) -> dict[tuple[str, str], QueueView | None]:
+    """The broker's word on queues in which a copy may wait, by virtual host and name.
+
+    Those of which it does not answer are not among them.
+    """
+    names: set[tuple[str, str]] = set()
+    for fate in fates:
+        needed = {name for copy in fate.message.copies if (name := queue_to_ask(copy)) is not None}
+        names |= {(fate.publish.vhost, name) for name in sorted(needed)[:MOST_QUEUES]}
+    views: dict[tuple[str, str], QueueView | None] = {}
+    for vhost, name in sorted(names):
         try:
-            queue = await parts.broker.queue(vhost, name)
-            expected = parts.traces.here.count_waiting(vhost, name, now() - STATISTICS_AGE)
-            views[name] = _view(queue)._replace(expected=expected)
+            views[vhost, name] = _view(await parts.broker.queue(vhost, name))
         except NotFoundError:
-            views[name] = None
+            views[vhost, name] = None
         except OutageError:
             break
-    return views
+    older = now() - STATISTICS_AGE
+    return {
+        (vhost, name): view
+        and view._replace(expected=parts.traces.here.count_waiting(vhost, name, older))
+        for (vhost, name), view in views.items()
+    }
 
 
 def _view(queue: QueueInfo) -> QueueView:
-    policy, arguments = queue.policy_definition, queue.arguments
-
-    def setting(name: str) -> object:
-        return arguments.get(f"x-{name}", policy.get(name))
-
-    expires_after = setting("message-ttl")
+    expires_after = queue.setting("message-ttl")
     limits = ("max-length", "max-length-bytes", "max-age")
     return QueueView(
         messages=queue.messages_ready,
-        keeps=queue.type in ("classic", "quorum", "stream"),
-        has_dead_letters=setting("dead-letter-exchange") is not None,
-        is_limited=any(setting(name) is not None for name in limits),
+        keeps=queue.keeps_messages,
+        has_dead_letters=queue.has_dead_letters,
+        is_limited=any(queue.setting(name) is not None for name in limits),
         expires_after=expires_after * 1_000 if isinstance(expires_after, int) else None,
     )

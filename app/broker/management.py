@@ -79,6 +79,9 @@ class Permissions(msgspec.Struct, frozen=True):
     read: str
 
 
+STORING_TYPES = frozenset({"classic", "quorum", "stream"})
+
+
 class QueueInfo(msgspec.Struct, frozen=True):
     """A queue. Its numbers are the broker's statistics: some seconds old, absent at first."""
 
@@ -102,6 +105,20 @@ class QueueInfo(msgspec.Struct, frozen=True):
         """The broker's policies for it, operators' ones too."""
         definition = self.effective_policy_definition
         return definition if isinstance(definition, dict) else {}
+
+    def setting(self, name: str) -> Any:
+        """An argument that it was declared with, else by policy; None for neither."""
+        return self.arguments.get(f"x-{name}", self.policy_definition.get(name))
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Tell whether messages that die in it go elsewhere."""
+        return self.setting("dead-letter-exchange") is not None
+
+    @property
+    def keeps_messages(self) -> bool:
+        """Tell whether messages wait in it; other types stand for clients who get them at once."""
+        return self.type in STORING_TYPES
 
 
 class _OfChannel(msgspec.Struct):

@@ -86,8 +86,7 @@ async def certainty_of_period(
 
 def record_start(status: TraceStatus, period: TracePeriod) -> Microseconds | None:
     """Return the time before which nothing is known: of the oldest event left after a removal."""
-    total = status.counters.published + status.counters.received
-    return period.oldest_at if status.events < total else status.created_at
+    return period.oldest_at if status.is_pruned() else status.created_at
 
 
 _BASELINES = {"hour": HOUR, "day": DAY, "week": 7 * DAY}

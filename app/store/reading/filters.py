@@ -92,9 +92,7 @@ def conditions(criteria: EventFilter, dialect: Dialect) -> list[ColumnElement[bo
         read = dialect.searchable(_events.payload, content_encoding(dialect), escapes)
         match = true() if read is None else _spelt(read, criteria.q, dialect)
         odd = [dialect.contains(_events.payload, b"\\")] if escapes else []
-        clauses.append(
-            or_(in_plain(criteria, criteria.q, dialect), and_(or_(_MAY_BE_COMPRESSED, *odd), match))
-        )
+        clauses.append(or_(in_plain(criteria, dialect), and_(or_(_MAY_BE_COMPRESSED, *odd), match)))
     return clauses
 
 
@@ -176,8 +174,9 @@ def _property(field: str, value: str, dialect: Dialect) -> ColumnElement[bool]:
     return dialect.property_text(_events.properties, *path) == value
 
 
-def in_plain(criteria: EventFilter, part: str, dialect: Dialect) -> ColumnElement[bool]:
-    """The condition that a text is in an event's names, plain body or, if asked, properties."""
+def in_plain(criteria: EventFilter, dialect: Dialect) -> ColumnElement[bool]:
+    """The condition that ``q`` is in an event's names, plain body or, if asked, properties."""
+    part = criteria.q or ""
     keys = dialect.elements(_events.routing_keys)
     return or_(
         dialect.contains(_events.exchange, part),

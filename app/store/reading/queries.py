@@ -323,7 +323,7 @@ def _odd_text(criteria: EventFilter, dialect: Dialect) -> _OddText | None:
     encoding = content_encoding(dialect)
     if not criteria.q or dialect.searchable(_events.payload, encoding, False) is not None:
         return None
-    return _OddText(criteria.q, in_plain(criteria, criteria.q, dialect), encoding)
+    return _OddText(criteria.q, in_plain(criteria, dialect), encoding)
 
 
 async def ids_of(

@@ -32,9 +32,6 @@ SETTLE_SECONDS = 20
 SLICE = 5_000
 MOST_GIVEN_UP = 1_000  # copies with one batch
 
-# Queues of these types keep messages; others stand for clients to whom they are handed at once.
-STORING_TYPES = frozenset({"classic", "quorum", "stream"})
-
 Loss: TypeAlias = tuple[PendingCopy, int, LossWord]
 
 
@@ -102,8 +99,6 @@ def _why_gone(queue: QueueInfo | None) -> LossWord | None:
     """The reason why a queue holds nothing; None if it does, or that is unknown."""
     if queue is None:
         return "queue_deleted"
-    if queue.messages != 0 or queue.type not in STORING_TYPES:
+    if queue.messages != 0 or not queue.keeps_messages:
         return None
-    has_letters = "x-dead-letter-exchange" in queue.arguments
-    has_letters |= "dead-letter-exchange" in queue.policy_definition
-    return "left" if has_letters else "not_there"
+    return "left" if queue.has_dead_letters else "not_there"
