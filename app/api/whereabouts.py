@@ -194,13 +194,13 @@ async def _absence(search: Search, records: Sequence[_Record], parts: ServicePar
     since, until = max(record.since for record in records), min(record.until for record in records)
     names = join_names([repr(record.trace.vhost) for record in records])
     sought = "anything" if search.by is None else search.by.replace("_", " ")
-    seen = f"no message in {names} has {search.id!r} as {sought}"
+    absence = f"no message in {names} has {search.id!r} as {sought}"
     if obstacles:
-        word, sentence = WhereWord.unknown, f"unknown: {seen}, but {'; '.join(obstacles)}"
+        word, sentence = WhereWord.unknown, f"unknown: {absence}, but {'; '.join(obstacles)}"
     else:
         word = WhereWord.never_published
         span = f"from {said_time(since)} to {said_time(until)}"
-        sentence = f"never published: {seen}, and the record is complete {span}"
+        sentence = f"never published: {absence}, and the record is complete {span}"
     return Whereabouts(
         id=search.id,
         by=None,
@@ -249,8 +249,12 @@ async def _messages(
     publishes = [event for event in events if event.type is EventType.published]
     fates = {event.id: await parts.store.copies.fate_of(event.id, _LARGE) for event in publishes}
     queues = await _queues(fates.values(), parts)
+    required = dict.fromkeys(settled, asked_at)
     if queues:
-        settled = {**settled, **await _settle({vhost for vhost, _ in queues}, now(), parts)}
+        vhosts = {vhost for vhost, _ in queues}
+        answered_at = now()
+        required |= dict.fromkeys(vhosts, answered_at)
+        settled = {**settled, **await _settle(vhosts, answered_at, parts)}
         for event_id in [*fates]:
             fates[event_id] = await parts.store.copies.fate_of(event_id, _LARGE)
     shown = []
@@ -263,7 +267,7 @@ async def _messages(
             fates[event.id].message,
             {name: view for (vhost, name), view in queues.items() if vhost == event.vhost},
             wait=asked_at - event.recorded_at,
-            is_whole=settled[event.vhost] >= asked_at and not gaps,
+            is_whole=settled[event.vhost] >= required[event.vhost] and not gaps,
         )
         shown.append(_publish(event, fates[event.id], fact))
     return shown

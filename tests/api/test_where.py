@@ -43,6 +43,22 @@ async def test_a_text_of_a_body_leads_to_its_message(
     assert (answer.since, answer.complete) == ("2026-01-02T03:04:07.000000Z", True)
 
 
+async def test_what_is_not_stored_since_the_broker_was_asked_may_hide_a_delivery(
+    world: World, traced: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.broker.queues["/", "mail"] = QueueInfo("mail", messages_ready=0)
+    assert (await where(traced, "invoice")).word == "died"
+    moments: list[int] = []
+
+    async def settle(vhost: str, at: int, seconds: float) -> int:
+        moments.append(at)
+        return moments[0]  # and then it lags
+
+    monkeypatch.setattr(world.traces, "settle", settle)
+    assert (await where(traced, "invoice")).word == "unknown"
+    assert len(moments) == 2
+
+
 async def test_of_several_messages_the_one_that_needs_somebody_counts(
     world: World, traced: httpx2.AsyncClient
 ) -> None:
