@@ -1,8 +1,8 @@
 """The queue by key and by age, compiled and in Python, side by side."""
 
 import gc
+import resource
 import sys
-import time
 import tracemalloc
 import weakref
 
@@ -119,17 +119,21 @@ def test_the_oldest_makes_room_as_quickly_however_many_there_were(queue):
     assert len(queue) == 20_000
 
 
-def test_no_growing_queue_pauses():
-    def longest():
-        queue, longest = memories.KeyedFifo(), 0
-        for number in range(200_000):
-            key, before = number.to_bytes(16, "big"), time.thread_time_ns()
-            queue.add(number, key, None)
-            longest = max(longest, time.thread_time_ns() - before)
-        return longest
+def test_no_growing_queue_copies_its_memory():
+    def faults():
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
 
-    # To move all that is held at a time took 10 ms and more; others on the machine do not count.
-    assert min(longest() for _ in range(3)) < 5_000_000
+    def most_faults():
+        queue, most = memories.KeyedFifo(), 0
+        for number in range(300_000):
+            key, before = number.to_bytes(16, "big"), faults()
+            queue.add(number, key, None)
+            most = max(most, faults() - before)
+        return most
+
+    # A copy of the greatest block takes 3,500 new pages. The first queue's end frees large blocks,
+    # after which the C library would copy them.
+    assert max(most_faults() for _ in range(2)) < 1_000
 
 
 def test_what_is_left_of_many_stays_as_it_was(queue):
@@ -259,7 +263,7 @@ def test_nothing_is_leaked():
     tracemalloc.start()
     try:
         before = bytes_held_after(10)
-        assert bytes_held_after(100) - before < 1_000
+        assert bytes_held_after(500) - before < 5_000
     finally:
         tracemalloc.stop()
 
