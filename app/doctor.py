@@ -57,7 +57,7 @@ MOST_VHOSTS_TRIED = 5
 
 
 class Grade(StrEnum):
-    """How well a thing is: the service works without what could be better."""
+    """The state of a checked thing; ``better`` means that the service works all the same."""
 
     ok = "ok"
     better = "could be better"

@@ -102,7 +102,7 @@ class QueueTakenError(OutageError):
 
 
 class NotInstalledError(ItcError):
-    """What was asked for takes packages that this installation is without."""
+    """The request needs packages that this installation is without."""
 
     def __init__(self, lack: str, remedy: str) -> None:
         super().__init__(f"{lack}: {remedy}")

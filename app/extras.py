@@ -17,7 +17,7 @@ SPARK = (
 
 
 def missing_packages() -> list[str]:
-    """Those that are not there; loads none of them."""
+    """Optional packages that are not installed; loads none of them."""
     return [name for name in SPARK if not _is_there(name)]
 
 

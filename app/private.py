@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 GROUP_AND_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-# What the service creates in its data folder: a database with SQLite's companions and the lock that
-# keeps a second service away, and folders.
+# Contents of the data folder: a database with SQLite's companions and the lock that keeps a second
+# service away, and folders.
 FOLDERS = ("exports", "archives", "reports", "topologies")
 OWN_NAMES = frozenset({"itc.db", "itc.db-wal", "itc.db-shm", "itc.db.lock", *FOLDERS})
 COMPANIONS = ("", "-wal", "-shm", "-journal")

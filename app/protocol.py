@@ -123,7 +123,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._cut(phase[0])
 
     def _look_at_sending(self, moment: float) -> None:
-        # What was added meanwhile hides what was taken, but whoever adds waits for room first.
+        # Bytes added meanwhile hide those taken, but a writer waits for room first.
         if self._unsent_bytes() <= self._unsent - LEAST_TAKEN:
             self._unsent, self._taken_at = self._unsent_bytes(), moment
         elif moment - self._taken_at >= self.limits[ConnectionPhase.unread]:

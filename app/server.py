@@ -139,7 +139,7 @@ def _signals_to(server: Server, app: FastAPI) -> Generator[None, None, None]:
         server.stop()
 
     loop = asyncio.get_running_loop()
-    # Whoever started us under nohup has SIGHUP ignored.
+    # Under nohup, SIGHUP is ignored.
     numbers = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     for number in numbers:
         loop.add_signal_handler(number, stop)

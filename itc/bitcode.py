@@ -82,7 +82,7 @@ def _event_bits(tree: EventTree) -> list[str]:
     return bits
 
 
-# Which sides follow: only the right one ("0": the left is 0), only the left one, or both.
+# The sides that follow: only the right one ("0": the left is 0), only the left one, or both.
 _PLAIN = {"0": "000", "1": "001", "both": "010"}
 _LIFTED = {"0": "01100", "1": "01101", "both": "0111"}
 

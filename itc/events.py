@@ -14,7 +14,7 @@ from itc.ids import IdTree
 from itc.nodes import EventTree, halves, leaf, node
 from itc.walk import Walk, finish
 
-# What growing a leaf into a node costs, against one level of depth: more than any depth.
+# The cost of growing a leaf into a node, against one level of depth: more than any depth.
 EXPANSION = 1 << 32
 
 

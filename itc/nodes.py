@@ -17,7 +17,7 @@ from itc.errors import TreeError
 
 EventTree: TypeAlias = "tuple[int, int, EventTree, EventTree]"
 
-# What a leaf has in place of its halves. Code asks whether a tree is level before it looks there.
+# A leaf's halves. Code asks whether a tree is level before it looks there.
 NO_HALF = cast("EventTree", None)
 
 ZERO: EventTree = (0, 0, NO_HALF, NO_HALF)

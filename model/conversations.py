@@ -173,7 +173,7 @@ class Delivery:
 
     @property
     def settlement(self) -> Disposition | None:
-        """What became of it at its consumer; `null` where it is not known."""
+        """Its settlement by its consumer; `null` where it is not known."""
         return self.record.settlement
 
     @property
@@ -625,7 +625,7 @@ class _Assembly:
             and forwarded.forward is not None
             and not self._came_back(forwarded, head)
         ):
-            # Where a forward names no message, the queue that it failed in is unknown.
+            # If a forward names no message, the queue that it failed in is unknown.
             first_queue = next(iter(copies), None) if forwarded is not head else None
             failed_in = forwarded.forward.queue or first_queue
             return MessageFailure("error_queue", failed_in, None, forwarded.forward.exception)

@@ -60,7 +60,7 @@ class Loss(NamedTuple):
 
     @property
     def state(self) -> Literal["gone", "handed_over"]:
-        """What is known of the copy; ``handed_over`` also where it or an equal one was."""
+        """The copy's state; ``handed_over`` also if only it or an equal one was."""
         return "handed_over" if self.reason in ("equal", "unread") else "gone"
 
     def remark(self, exchange: str | None) -> str:

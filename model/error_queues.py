@@ -121,7 +121,7 @@ ERROR_PROFILES: dict[str, ErrorProfile] = {
         path=(("rascal", "originalExchange"), ("rascal", "originalRoutingKey")),
         retried=("rascal", "originalQueue"),
     ),
-    # What is sent to be tried again has `ErrorDetailsStamp` alone. The transport is no queue.
+    # A message sent to be tried again has `ErrorDetailsStamp` alone. The transport is no queue.
     "Symfony Messenger": ErrorProfile(
         says=(f"{_SYMFONY}SentToFailureTransportStamp",),
         exception=((_DETAILS, -1, "exceptionClass"), (_DETAILS, -1, "exceptionMessage")),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 
 class Problem(enum.StrEnum):
-    """Those who have to act when a job cannot go on: the caller, the operator, or just us."""
+    """The side that has to act when a job cannot go on: the caller, the operator, or just us."""
 
     bad_request = "bad_request"  # the request is invalid: equal ids, two virtual hosts
     not_found = "not_found"  # an id that is not, or no longer, in the store

@@ -82,7 +82,7 @@ def _envelope(properties: Mapping[str, Any] | None) -> str | None:
 
 
 def _short_name(enclosed: str) -> str | None:
-    """Of ``Shop.Orders.OrderPlaced, Shop, Version=1.0.0.0, …; …``: OrderPlaced."""
+    """OrderPlaced for ``Shop.Orders.OrderPlaced, Shop, Version=1.0.0.0, …; …``."""
     full = enclosed.partition(";")[0].partition(",")[0].strip()
     plain = full.partition("[")[0].rstrip("`0123456789") if "[" in full else full
     return plain.replace("+", ".").rpartition(".")[2] or None

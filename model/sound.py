@@ -300,7 +300,7 @@ def _of_missing(split: Sequence[SplitParticipant], missed_links: Sequence[Missed
     causes = count + sum(row.known for row in split)
     rules = sorted(missed_links, key=lambda row: (-row.links, row.rule))
     rule_text = f" by {join_names([row.rule for row in rules])}" if rules else ""
-    # What `client` misses are connections without a name.
+    # `client` misses connections without a name.
     policy = "client" if first.policy in FINE else "host"
     verb = "was" if count == 1 else "were"
     return Doubt(

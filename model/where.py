@@ -18,7 +18,7 @@ STATISTICS_AGE = 10_000_000
 
 
 class WhereWord(enum.StrEnum):
-    """What became of a message, or of all messages that an id stands for.
+    """The state of a message, or of all messages that an id stands for.
 
     ``settled``: acknowledged, or taken without acknowledgement, from every queue. ``handed_over``:
     from every queue, and no record says how it was settled. ``waiting``: in a queue, or in a

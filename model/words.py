@@ -25,7 +25,7 @@ class Match(enum.IntEnum):
 
 
 class Disposition(enum.IntEnum):
-    """What became of a delivery at its consumer, as the broker plugin says it."""
+    """A consumer's settlement of a delivery, as the broker plugin reports it."""
 
     in_hand = 1
     acknowledged = 2
@@ -115,7 +115,7 @@ WalkWord: TypeAlias = Literal["any", "links", "conversation", "likely"]
 
 
 class Until(enum.StrEnum):
-    """How far effects are followed: up to now, for a minute, or until a gap begins."""
+    """The end of followed effects: now, after a minute, or where a gap begins."""
 
     now = "now"
     minute = "minute"

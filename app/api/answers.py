@@ -30,7 +30,7 @@ from model.event import Event, Large
 if TYPE_CHECKING:
     from app.store.reading.queries import Events
 
-# How much an event's large fields can grow while an answer is made of them: the stored bytes,
+# The most by which an event's large fields grow while they are encoded: the stored bytes,
 # their text, and JSON, in which a control character takes six times the space.
 GROWTH = 8
 # Together with the tail's (`app.api.tail.KEPT_BYTES`) below 100 MiB, whatever clients ask for.
@@ -121,6 +121,6 @@ async def _pieces(
         size = sum(heavy.sizes[event_id] for event_id in share)
         async with budget.hold(size * GROWTH):
             rows = {row.id: row for row in await events.get_existing(share, heavy.large)}
-            # Of events that retention removed meanwhile, what is known is sent.
+            # An event that retention removed meanwhile is sent without its large fields.
             views = (encode_json(heavy.view(rows.pop(n, heavy.light[n]))) for n in share)
             yield b"".join(part for view in views for part in (view, next(gaps)))

@@ -33,13 +33,13 @@ from starlette.types import Scope
 from app.api.routes.downloads import Download
 from app.api.scripts import Scripts
 
-# What is text; fonts and pictures are compressed already.
+# Text; fonts and pictures are compressed already.
 _COMPRESSED = frozenset({".html", ".js", ".css", ".svg", ".md"})
 _FOREVER = "public, max-age=31536000, immutable"
 _VERSIONED = re.compile(r"-/([0-9a-f]{16})/(.+\.(?!html)\w+)")  # no page has a version
 # What a page names: relative, so that it may be served below a prefix.
 _REFERENCES = re.compile(rb'(?<= )(href|src)="([\w./-]+)"')
-# How many files are kept in memory, in either form. The dashboard has about a hundred.
+# Files kept in memory, in either form. The dashboard has about a hundred.
 _CACHED_FILES = 512
 # Headers that speak of the file's own bytes.
 _HELD_TO = frozenset({"range", "if-match", "if-unmodified-since"})

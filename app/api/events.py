@@ -154,7 +154,7 @@ class ChainEnds(msgspec.Struct, frozen=True):
 
 
 class TouchedEvents(msgspec.Struct, frozen=True):
-    """Of the events since some: how many these caused, may have influenced, or did not."""
+    """Counts of the events since some: these caused them, may have influenced them, or did not."""
 
     events: list[int]
     vhost: str

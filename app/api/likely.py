@@ -37,13 +37,13 @@ class LikelyQuery(KnownFields):
 
 
 class LikelyAnswer(TypedDict, total=False):
-    """What an answer with `via=likely` rests on; no other has it."""
+    """The basis of an answer with `via=likely`; no other has it."""
 
     rests_on: LikelyBasis
 
 
 class Ground(NamedTuple):
-    """What an answer is found along: ``overlay`` beside what ``via`` says."""
+    """Links to follow for an answer: ``overlay`` beside those of ``via``."""
 
     via: Via
     overlay: Overlay = NO_OVERLAY
@@ -51,7 +51,7 @@ class Ground(NamedTuple):
 
     @property
     def view(self) -> dict[str, Any]:
-        """What such an answer says of it."""
+        """The fields that such an answer has beside the others."""
         return {} if self.basis is None else {"rests_on": json_of(self.basis)}
 
 
@@ -114,7 +114,7 @@ def _how_sure(proposal: RuleProposal) -> str:
 
 
 async def find_proposals(trace_id: int, parts: Parts) -> tuple[TraceCoverage, list[RuleProposal]]:
-    """What was found for a trace, and what of it is not adopted."""
+    """A trace's coverage, and the proposals for it that are not adopted."""
     [coverage] = await parts.store.proposals.coverage([trace_id])
     rules = await parts.store.link_rules.list_own(trace_id)
     return coverage, coverage.open_proposals(

@@ -49,7 +49,7 @@ _HEADERS = {
     429: {"retry-after": _header("Seconds, after failed sign-ins.")},
 }
 
-# Where an answer says that its result is, for a route's ``responses``.
+# The header with the address of a result, for a route's ``responses``.
 LOCATION = {"location": _header("Where it is.")}
 
 _OPEN_PATHS = ("/health/", "/openapi.json")

@@ -42,7 +42,7 @@ Name = Annotated[str, Field(pattern=WITHOUT_NUL), AfterValidator(unescape)]
 LISTS = ("columns", "events")
 LONGEST_TEXT = 4_096
 Text = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=WITHOUT_NUL)]
-# Of a long poll and of `Prefer: wait`, where more is asked for too: many proxies wait no longer.
+# The longest that a long poll or `Prefer: wait` waits: many proxies wait no longer.
 WAIT_SECONDS = 60.0
 PAGE_SIZE, LARGEST_PAGE = 100, 500
 LONGEST_WALK = 1_000

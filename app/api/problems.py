@@ -83,7 +83,7 @@ STATUS_OF: dict[type[ItcError], tuple[int, str]] = {
     FailedJobError: (500, "job_failed"),
 }
 
-# What the framework itself refuses.
+# 403 and 405 come from the framework itself.
 WORD_OF = dict(STATUS_OF.values()) | {403: "cross_origin", 405: "method_not_allowed"}
 
 REALM = "rabbitmq-itc"

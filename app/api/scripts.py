@@ -42,7 +42,7 @@ class Scripts:
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._texts = {name: files[name].decode() for name in files if name[-3:] in (".js", "tml")}
-        # What is served joined, and which of these files import it: none if a page names it.
+        # The importers of each file that is served joined: none if a page names it.
         self._importers: defaultdict[str, set[str]] = defaultdict(set)
         for name in [script for text in self._texts.values() for script in _TAGS.findall(text)]:
             self._add(name)
@@ -56,7 +56,7 @@ class Scripts:
                 self._add(_resolve(module, target), name)
 
     def _ancestors(self, name: str) -> set[str]:
-        """What is there already, whichever file asks for this one."""
+        """Files that are loaded already, whichever file imports this one."""
         loads = [
             self._ancestors(importer) | self._dependencies(importer).keys()
             for importer in self._importers[name]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.store.causality.walks import Causality
     from app.store.reading.queries import Events
 
-# Of encoded batches for the readers who ask next.
+# Bound on encoded batches kept for the readers who ask next.
 KEPT_BYTES = 1 << 25
 _SHARED_BATCHES = 16  # batches kept for readers who ask a moment later, whatever their size
 

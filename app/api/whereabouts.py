@@ -241,10 +241,10 @@ async def _obstacles(search: Search, record: _Record, parts: ServiceParts) -> li
 async def _messages(
     events: Sequence[Event], asked_at: int, settled: Mapping[str, int], parts: ServiceParts
 ) -> list[MessageWhereabouts]:
-    """What became of messages, after the broker was asked about queues that they may wait in.
+    """The messages' whereabouts, by the broker's word on the queues that they may wait in.
 
-    Each queue is asked about once, and then is waited once until all is stored that was traced
-    before: a copy that is not handed over by then was still in its queue, or gone from it.
+    Asks about each queue once, then waits once until everything traced before is stored: a copy
+    that is not handed over by then was still in its queue, or gone from it.
     """
     publishes = [event for event in events if event.type is EventType.published]
     fates = {event.id: await parts.store.copies.fate_of(event.id, _LARGE) for event in publishes}

@@ -1,7 +1,6 @@
 # cython: boundscheck=False
-"""What every trace message goes through on its way in: it is found among a connection's frames, and
-its headers are read (app/broker/firehose.py). Whatever the bytes, they are read, or a `ValueError`
-says what is wrong.
+"""The compiled way in of every trace message: finds it among a connection's frames, and reads its
+headers (app/broker/firehose.py). Bytes that cannot be read raise a `ValueError` that says why.
 
 Why not the client library's own decoder: whoever published the traced message chose what is in a
 trace message's header table. pamqp decodes it while it reads the frame, and a table nested a
@@ -112,7 +111,7 @@ cdef inline str text_of(Bytes *part):
 
 
 cdef Py_ssize_t odd_in(Bytes *part, str text) noexcept:
-    """How many control characters are in a text of these bytes, and by how much escapes extend it.
+    """The number of control characters among these bytes, and of characters that escapes added.
 
     Ends of lines and tabulators are no control characters here.
     """
@@ -312,7 +311,7 @@ def user_of(bytes header not None, /):
     return text_of(&user)
 
 
-# What a trace message's headers say, in the order in which `read_trace` returns it. The last is
+# Fields of a trace message's headers, in the order in which `read_trace` returns them. The last is
 # `routed_queues` of a publish or `redelivered` of a deliver.
 cdef enum:
     CHANNEL = 2
@@ -395,7 +394,7 @@ cdef as_field(int field, bint is_publish, value):
 
 
 def read_trace(bytes header not None, bool is_publish not None, /):
-    """What a trace message's headers say, in a header frame's payload."""
+    """The fields of a trace message's headers, of a header frame's payload."""
     cdef tuple names = OF_PUBLISH if is_publish else OF_DELIVER
     cdef list fields = [None] * FIELDS
     cdef Bytes data, table, name
@@ -427,8 +426,8 @@ def read_trace(bytes header not None, bool is_publish not None, /):
 
 
 def place_of(bytes header not None, /):
-    """Where a trace message happened that cannot be read, by its headers as far as these go: node,
-    connection, channel's number and user; None if one of them is not there.
+    """Node, connection, channel's number and user of a trace message that cannot be read, as far as
+    its headers go; None if one of these is missing.
 
     Tables and lists are passed over by their lengths, whatever is in them.
     """

@@ -25,7 +25,7 @@ LONGEST_PROPERTY = 4_096
 # value that is kept: PostgreSQL finds connections by two such names in a row of some 2,700 bytes.
 LONGEST_TEXT = 320
 
-# Where clients say their process id.
+# Properties in which clients give their process id.
 _PROCESS = ("process_id", "ProcessId", "pid")
 # Properties that name a program, or its process. The others are the library's, or none of our
 # business.

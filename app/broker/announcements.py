@@ -33,7 +33,7 @@ from app.stored.capture import ClosedConnection, NewConnection
 
 EVENT_EXCHANGE = "amq.rabbitmq.event"
 KEYS = (CREATED, CLOSED)
-# What an absent service misses at most; then the oldest announcements go.
+# Announcements kept for an absent service; beyond that the oldest go.
 ARGUMENTS: FieldTable = {
     "x-queue-type": "classic",
     "x-max-length": 100_000,

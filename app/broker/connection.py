@@ -40,7 +40,7 @@ HEARTBEAT_SECONDS = 10
 MOST_SILENCE = 1.3
 # A closed connection is not waited for longer than this: its other end may be gone.
 CLOSE_SECONDS = 3.0
-# What a URL's query may say: the heartbeat, and whom to trust and how to show who we are over TLS.
+# Parameters of a URL's query: the heartbeat, and certificates of TLS for both sides.
 USABLE = {"heartbeat", "cafile", "capath", "cadata", "certfile", "keyfile", "no_verify_ssl"}
 
 
@@ -57,7 +57,7 @@ pamqp.decode.METHODS["shortstr"] = _short_text  # where the library looks it up
 
 
 class Diversion(asyncio.Protocol):
-    """What a connection receives, on its way to the client library: without the deliveries.
+    """The receiving side of a connection: passes all but deliveries on to the client library.
 
     It stands between the transport and the protocol that the library reads from, so that a read
     with nothing but deliveries wakes no task.

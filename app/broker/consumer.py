@@ -36,19 +36,19 @@ from app.tracker.records import LARGE
 from app.tracker.taken import ALL
 
 TRACE_QUEUE = "itc.trace"
-# How long the consumer of a connection that just broke may still be there.
+# The consumer of a connection that just broke may be there for this long.
 LEAVING_SECONDS = 1.0
 # A queue may be stuck while its broker is well: one without a majority of its nodes, for instance.
 ANSWER_SECONDS = 15.0
 # After this time what a quorum queue's leader has received is in its log.
 IN_LOG_SECONDS = 1.0
-# Of large bodies fewer are returned at once.
+# Bound on the bodies of a portion.
 PORTION_BYTES = 16 * 1024 * 1024
 # Headers are read at once, and take 60 ns a byte at worst.
 PORTION_HEADERS = 1024 * 1024
-# Of more bytes of large bodies the digests are made in a thread, without Python's lock.
+# Beyond this many bytes of large bodies, digests are made in a thread, without Python's lock.
 HASHED_HERE = 256 * 1024
-# How far arrival times may run ahead of the clock, in µs: a read yields some hundred messages.
+# Arrival times may run ahead of the clock by this, in µs: a read yields some hundred messages.
 MOST_AHEAD = 10_000
 # From this many bytes on, nothing more is read from the socket until a batch is taken.
 BUFFER_BYTES = 64 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""What the firehose and the announcements of connections have in common: a queue's deliveries.
+"""A queue's deliveries, of the firehose or of announced connections, without aio-pika.
 
 They are taken from the connection's bytes (`app.broker.deliveries`); everything else about the
 queue and the connection goes through aio-pika.

@@ -45,19 +45,19 @@ _OF_CONNECTIONS = (
 # A listener's protocol, and the scheme of its address.
 _AMQP_SCHEMES = {"amqp": "amqp", "amqp/ssl": "amqps"}
 
-# What PUT /api/vhosts/NAME clears unless it is sent back.
+# PUT /api/vhosts/NAME clears these unless they are sent back.
 _KEPT_ON_PUT = ("description", "tags", "default_queue_type", "metadata")
 
 
-# How many names are asked for at once: the API gives no more.
+# Names in one answer: the API gives no more.
 PAGE = 500
 
-# What a connection of ours says of itself: the id of the service that it belongs to.
+# The client property by which a connection of ours gives the id of its service.
 SERVICE_PROPERTY = "itc_service"
 
 
 class BrokerUser(msgspec.Struct, frozen=True):
-    """Whom the broker says some credentials belong to."""
+    """The user to whom the broker says that some credentials belong."""
 
     name: str
     tags: frozenset[str]

@@ -33,7 +33,7 @@ from app.tracker import Publish, Record, Unreadable
 from app.tracker.taken import Selection, Takes
 
 CONNECT_SECONDS = 10.0
-# How long the broker may take to confirm a mark. It takes longer while it blocks publishers.
+# Time for the broker to confirm a mark. It takes longer while it blocks publishers.
 CONFIRM_SECONDS = 5.0
 _RIGHTS = (
     "user {user} has too few rights in the virtual host {vhost}: marks need configure on the trace "

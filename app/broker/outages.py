@@ -26,7 +26,7 @@ from app.errors import (
     UnreachableError,
 )
 
-# What the client library raises when a connection breaks, or the broker refuses something.
+# Errors of the client library when a connection breaks, or the broker refuses something.
 CONNECTION_ERRORS = (
     exceptions.AMQPError,
     exceptions.ChannelInvalidStateError,
@@ -86,7 +86,7 @@ _IN_USE = (
     "ITC_TRACE_QUEUE? If one was just killed, the broker notices within a minute"
 )
 
-# What the broker's reply text contains → what to say. The first match counts.
+# Expression in the broker's reply text → our message. The first match counts.
 _REPLIES = [
     (
         "vhost .* is (down|being deleted|deleted)",
@@ -114,7 +114,7 @@ _REPLIES = [
     ("shutdown", "the broker's node at {address} is stopping"),
 ]
 
-# What kind of error it is → what to say without a reply text. The first match counts.
+# Class of an error without a reply text → our message. The first match counts.
 _KINDS: list[tuple[type[BaseException], str]] = [
     (asyncio.CancelledError, "the broker at {address} stopped sending heartbeats: is it frozen, "
      "or the network cut?"),

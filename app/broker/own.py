@@ -33,7 +33,7 @@ class About(NamedTuple):
     sentinel: str | None = None
 
 
-# Of those that cannot be read, and of those that nobody can be shown, which have no key.
+# "" for messages that cannot be read, or that nobody can be shown: they have no key.
 _COUNTED_KINDS = frozenset({"publish", "deliver", ""})
 
 OTHERS, UNCOUNTED = About(is_own=False, is_counted=True), About(is_own=False, is_counted=False)

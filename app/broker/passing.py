@@ -25,7 +25,7 @@ from app.broker.deliveries import Arrival
 from app.broker.undeliverable import NEVER_SHOWN, Waiting
 from app.errors import QueueLostError
 
-# How many messages are looked at in one request, and how many of them are removed together.
+# Messages to look at in one request, and of these to remove together.
 LOOK, MOST_BAD = 100, 20
 
 

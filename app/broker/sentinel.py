@@ -21,7 +21,7 @@ from aio_pika.abc import AbstractChannel
 from app.tracker import Publish, Record, Unreadable
 
 WORD = b"rabbitmq-itc sentinel "
-# How long a channel that just closed may take to give the sentinel back.
+# Time for a channel that just closed to give the sentinel back.
 RETURN_SECONDS = 1.0
 PAUSE_SECONDS = 0.05
 

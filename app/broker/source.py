@@ -32,8 +32,8 @@ from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTaken
 from app.tracker.records import QUARANTINED_BODY
 from app.tracker.taken import ALL, Selection, covers
 
-# How long the broker may take to show some messages, and to show those that it removes: one that
-# is nested deeply enough takes it seconds.
+# Time for the broker to show some messages, and to show those that it removes: a deeply nested one
+# takes it seconds.
 SHOW_SECONDS = 5.0
 REMOVE_SECONDS = 30.0
 CUT_OFF_SECONDS = 1.5

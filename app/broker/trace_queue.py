@@ -40,9 +40,9 @@ _HARMLESS = frozenset(
 
 # The argument by which a trace queue says whose it is: the broker keeps it and looks away.
 OWNER = "x-itc-store"
-# How the keys of bookmarks begin.
+# The prefix of bookmarks' keys.
 BOOKMARK = "itc.stored."
-# How our policy for our queue ranks, which keeps those for all queues away from it.
+# Our policy for our queue ranks so high that policies for all queues leave it alone.
 POLICY_PRIORITY = 1_000_000
 
 
@@ -77,7 +77,7 @@ class QueueState(msgspec.Struct, frozen=True):
 
 
 class Bookmark(NamedTuple):
-    """How far the store was: the epoch of a run, and the last event that was stored.
+    """The store's progress: the epoch of a run, and the last event that was stored.
 
     The broker keeps it with the trace queue, as a binding whose key no trace message has. The epoch
     changes with each run, and both only grow. A store that is behind it was restored from a backup,

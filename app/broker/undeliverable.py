@@ -123,7 +123,7 @@ class _Properties(msgspec.Struct):
 
 
 def _channel(properties: bytes) -> Channel:
-    """Where a message says that it happened, as far as that can be read."""
+    """The channel that a message names, as far as it can be read."""
     try:
         place = msgspec.json.decode(properties, type=_Properties).headers
         node, connection, user = map(storable_name, (place.node, place.connection, place.user))

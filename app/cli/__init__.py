@@ -89,7 +89,7 @@ for panel, functions in PANELS.items():
     commands.add(app, panel, *functions)
 
 
-# What an error of the service's own parts ends the process with; the first that fits.
+# Exit code of an error of the service's own parts; the first that fits.
 _EXITS = ((SettingsError, Exit.usage), (OutageError, Exit.unavailable), (ItcError, Exit.failure))
 
 

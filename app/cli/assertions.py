@@ -31,9 +31,9 @@ from app.cli.output import as_json, columns, complain, period_of, printable, say
 from model.words import number_of
 
 _PATH = "/itc_db/assertions"
-# How many cases of each assertion are printed, the newest.
+# The newest cases of each assertion are printed.
 _CASES = 5
-# Of the newest counter-example's conversation, so many events are walked to, and lines printed.
+# Events to walk to, and lines to print, of the newest counter-example's conversation.
 _WALKED, _LINES = 1_000, 30
 _INDENT = " " * 10
 _NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

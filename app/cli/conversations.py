@@ -24,7 +24,7 @@ from app.cli.options import (
 from app.cli.output import as_json, columns, complain, printable, say, show_list
 from model.conversations import Outcome
 
-# What a line of the tree is cut to, and how far it is indented at the most.
+# Longest line of the tree, and its deepest indentation.
 WIDTH, DEEPEST = 80, 12
 _PAGE = 200  # conversations in an answer
 

@@ -119,7 +119,7 @@ def _at_once(
 
 
 def _extension(output: Path | None) -> str:
-    """That of the format for a file by this name; of the default if the name says nothing."""
+    """The format's extension by this file's name; the default's if the name says nothing."""
     if output is None or not output.suffix:
         return FORMATS[DEFAULT].extension
     if (output_format := format_of(output.name.lower())) is None:

@@ -19,7 +19,7 @@ from app.priority import let_others_go_first
 from app.private import keep_private, tighten
 from app.settings import Settings, load_settings, unknown_variables
 
-# What is logged below warnings, too: libraries log every frame and statement, with its content.
+# Loggers that also log below warnings; libraries would log every frame, with its content.
 _OWN_LOGGERS = ("app", "uvicorn.access")
 
 
@@ -111,7 +111,7 @@ def doctor(json: Json = False) -> None:
 
     Exits with 1 if something is wrong, with 0 if all is ok or could merely be better.
     """
-    # What libraries log about it would stand between the findings, which say it better.
+    # Libraries' log lines would stand between the findings, which say it better.
     logging.basicConfig(handlers=[logging.NullHandler()])
     well = asyncio.run(_doctor(load_settings(), json))
     if not well:

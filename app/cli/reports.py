@@ -1,4 +1,4 @@
-"""What failed: ``failures``; what is learnt: ``expectations``, ``compare-periods``."""
+"""Reports: ``failures``, ``expectations``, ``compare-periods``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ties messages together: ``links``, ``hidden``, ``correlate``, ``proposals``."""
+"""Rules of links: ``links``, ``hidden``, ``correlate``, ``proposals``."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def hidden(client: ServiceClient, vhost: Vhost, json: Json = False) -> None:
 def _read(file: str) -> Any:
     try:
         read = _parse(content_of(file))
-        # What cannot be sent: NaN, dates, halves of characters.
+        # Raises where JSON has no such value: NaN, dates, halves of characters.
         json_.dumps(read, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())  # YAML's has lines

@@ -25,7 +25,7 @@ from model.words import BY_BROKER, LINKED, EventType
 Json: TypeAlias = Mapping[str, Any]
 
 VERDICTS = tuple(map(str, Verdict))
-# What leads to a later event: messages, links of these kinds, and what the broker did.
+# Edges to a later event: messages, links of these kinds, and the broker's own.
 _KINDS = {kind.name for kind in LINKED}
 _UNNAMED = {"message", *(kind.name for kind in BY_BROKER)}
 _TYPES = {event_type.name for event_type in EventType}
@@ -181,7 +181,7 @@ class _Check:
         self._last_doubtful: int | None = None
         self._counts = dict.fromkeys(VERDICTS, 0)
         self._seen: Counter[int] = Counter()
-        # What was caused, and of these what no clock says, because a link came late.
+        # Caused events, and the number of those that no clock shows, because a link came late.
         self._caused = {self._start.id: self._start}
         self._without_clock: set[int] = set()
         self._last = {self._start.participant: self._start}

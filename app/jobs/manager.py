@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 NOTE_SECONDS = 1.0
 # Waits between tries to store a job's end while the database is away.
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
-# How often to look at a job of another service, and how long that one has to cancel it.
+# Pause between looks at another service's job, and that service's time to cancel it.
 LOOK_SECONDS = 0.5
 CANCEL_SECONDS = 15.0
 UNFINISHED = tuple(state for state in JobState if state not in FINAL)

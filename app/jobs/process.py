@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 MODULE = "spark_jobs.worker"
 START_SECONDS = 180.0
-# How many seconds a cancelled job may take to stop before the process is replaced.
+# A cancelled job that has not stopped within this time costs its process.
 CANCEL_SECONDS = 20.0
 LEAVE_SECONDS = 10.0
 # An answer holds a summary with its gaps, never events.

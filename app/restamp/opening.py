@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def open_restamps(
     settings: Settings, pause: Pause, archives: Archives, link_rules: Sequence[Rule]
 ) -> Mapping[str, RestampProcess]:
-    """What runs jobs that restamp, by their kind; ``link_rules`` are of all virtual hosts."""
+    """The process for jobs that restamp, by kind; ``link_rules`` are of all virtual hosts."""
     rules = [rule.to_json() for rule in link_rules]
     portable = msgspec.json.encode(settings.portable())
     return {KIND: RestampProcess(portable, pause, archives, link_rules=rules)}

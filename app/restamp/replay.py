@@ -28,7 +28,7 @@ SMALL_LAP = 5_000
 # Events that a preview reads, and how long it may take.
 MOST_PREVIEWED = 10_000
 PREVIEW_SECONDS = 10.0
-# Of 100 %: the rest is the swap.
+# The replay's share of the progress; the swap has the rest.
 REPLAY_PERCENT = 75.0
 
 

@@ -64,7 +64,7 @@ class DurationSeries(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DurationMap(msgspec.Struct, frozen=True, kw_only=True):
-    """How long messages waited and were handled over time, of a queue or of a service."""
+    """Waiting and handling times over time, of a queue or of a service."""
 
     vhost: str
     queue: str | None

@@ -30,7 +30,7 @@ LEAST_REACTIONS = 20
 LEAST_JOINED = 0.1
 # The same of numbers where too few are known to say how often they are equal by accident.
 LEAST_BY_NUMBERS = 0.5
-# How often the message in hand has to be the one that links or keys name.
+# The least share of cases in which the message in hand is the one that links or keys name.
 LEAST_CONFIRMED = 0.95
 # Participants whose messages in hand are proposed, those who published most; and examples.
 MOST_PARTICIPANTS, MOST_EXAMPLES = 100, 10
@@ -72,7 +72,7 @@ class RuleProposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProposalPage(msgspec.Struct, frozen=True):
-    """What would tie a virtual host's messages together, the best first, and is not adopted."""
+    """Proposals for a virtual host's messages that are not adopted, the best first."""
 
     vhost: str
     looked_at: Annotated[Microseconds | None, "When it was looked for last; `null` for never."]

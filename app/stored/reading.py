@@ -195,7 +195,7 @@ class Histogram(msgspec.Struct, frozen=True):
 
     @property
     def events(self) -> int:
-        """Those of all buckets."""
+        """The sum over all buckets."""
         return sum(bucket.events or 0 for bucket in self.buckets)
 
 

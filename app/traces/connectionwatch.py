@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 10.0
-# How often to check that the exchange is there, and our queue bound to it.
+# Pause between checks that the exchange is there, and our queue bound to it.
 CHECK_SECONDS = 5.0
 # The age of the management API's list, and how often it is read: with announcements it finds missed
 # connections, without them it is all there is.

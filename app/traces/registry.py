@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from app.store.store import Store
     from app.traces.runs.introductions import Introductions
 
-# How long another service may take to start a trace, and to stop one.
+# Time for another service to start a trace, and to stop one.
 START_SECONDS = 10.0
 STOP_SECONDS = 2 * DRAIN_SECONDS
-# How often to look whether a run has stored what it is waited for.
+# Pause between looks whether a run has stored what somebody waits for.
 SETTLE_PAUSE = 0.1
 # Missing exchanges and queues that an error names.
 MOST_NAMED = 5

@@ -85,7 +85,7 @@ class AuditSide(msgspec.Struct, frozen=True):
 
     @property
     def events(self) -> int:
-        """Those of them that are events, removed ones too."""
+        """The number of them that are events, removed ones too."""
         return self.seen - self.quarantined - self.own
 
     def __str__(self) -> str:

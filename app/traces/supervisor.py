@@ -38,7 +38,7 @@ PERIOD_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 10.0
 IN_USE_SECONDS = 0.5
-# Of a failed trace: until the next try, and how long a run must last to count as a success.
+# Pauses before a failed trace's next try, and a run's length from which it is a success.
 FIRST_RETRY_SECONDS = 10.0
 LONGEST_RETRY_SECONDS = 300.0
 RECOVERED_SECONDS = 60.0

@@ -26,7 +26,7 @@ _NAMING = (
     "InputQueue",
     "ProcessName",
 )
-# What an MQTT client calls itself is its identity to the broker, a trailing number included.
+# An MQTT client's id is its identity to the broker, a trailing number included.
 _WHOLE = "client_id"
 
 # Names of libraries, and of what runs programs.
@@ -38,7 +38,7 @@ _NO_PROGRAM = frozenset(
 _HEX4 = "[0-9a-f]{4}"
 # Between a name and what varies; a closing bracket belongs to the name.
 _SEPARATOR = r"(?:[^\w)\]}]|_)"
-# What varies at the end of a name; the first group is the name.
+# Endings of names that vary; the first group is the name.
 _VARIES = tuple(
     re.compile(pattern)
     for pattern in (

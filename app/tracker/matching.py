@@ -71,7 +71,7 @@ _OVERFLOW, _CANDIDATE = EdgeKind.overflow, EdgeKind.candidate
 _UNMATCHED = DeliveryOrigin(Match.unmatched)
 _NOBODYS = Reference(b"", 0)
 
-# How far a redelivery looks back among equal messages: enough for any sensible prefetch.
+# A redelivery looks back this far among equal messages: enough for any sensible prefetch.
 LOOK_BACK = 64
 
 # Overaged copies that one publish drops, beside those beyond the bound.
@@ -154,7 +154,7 @@ class _Letter(msgspec.Struct, gc=False):
 
 
 class _Equals(msgspec.Struct, gc=False):
-    """Of equal copies, each publisher's newest; ``is_more``: of some publishers none."""
+    """Each publisher's newest of equal copies; ``is_more``: some publishers are left out."""
 
     newest: dict[int, PendingCopy]
     is_more: bool = False
@@ -483,7 +483,7 @@ class Matcher:
         is_one &= deliver.redelivered or (deliver.queue, handover_of(mark)) not in self._handovers
         cause, death = published[0], newest_death(deliver)
         candidates = None if is_one else len(published) + 1
-        # Of several the delivery stands for itself, as it does after a restart.
+        # If there are several, the delivery stands for itself, as it does after a restart.
         self._next_hold = _Hold(cause if is_one else _NOBODYS, 0, candidates, death=death)
         match = _ROUTED if death is None else _DEAD_LETTERED
         if is_one:  # though nobody knows who was handed it before

@@ -16,7 +16,7 @@ from app.tracker.tracker import Counters, Totals, TrackerState, encode_state
 from itc import IdPool
 from itc.errors import ClockError
 
-# How far the numbers of new participants are from those that are known: others, whose events are
+# Distance between the numbers of new participants and the known ones: others, whose events are
 # archived and gone from here, may have had the next ones.
 NUMBER_DISTANCE = 1_000_000
 

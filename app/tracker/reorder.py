@@ -95,8 +95,8 @@ class ReorderWindow:
         self.count = 0  # asked for each record, so no call
         self.connections: Counter[str] = Counter()  # of waiting records
         self._entries = 0
-        # Of each head: start of its wait, or of its holder's; its number; its participant. Those
-        # of heads that are gone are dropped when they come up.
+        # Each head's start of its wait, or of its holder's; its number; its participant. Entries of
+        # heads that are gone are dropped when they come up.
         self._ages: list[tuple[int, int, str]] = []
         self._heads: dict[str, int] = {}
         # Heads that a place may release, the oldest first.

@@ -118,7 +118,7 @@ class Steps:
         edges: dict[tuple[int, str], Edge] = {}  # restored, one event is several references
         for kind, cause, number, certain in map(astuple, influences):
             rule = ACTS[kind]
-            # Of edges from one event the certain one is kept, which comes first.
+            # If several edges come from one event, the certain one is kept, which comes first.
             if cause is not None:
                 edge = Edge(cause, rule, kind if certain else _CANDIDATE)
                 edges.setdefault((cause.identity, rule), edge)

@@ -41,9 +41,9 @@ from model.words import Via
 if TYPE_CHECKING:
     from app.store import Store
 
-# How long events are judged one by one before others have their turn.
+# Events are judged one by one for this long before others have their turn.
 MOST_SECONDS = 0.5
-# Of a conversation so many events are looked at.
+# Events of a conversation that are looked at.
 MOST_MESSAGES = 1_000
 
 
@@ -80,7 +80,7 @@ class _Case(NamedTuple):
     def outcome(
         self, judgement: Judgement, event: WatchedEvent, root: int | None = None, *, is_whole: bool
     ) -> EventOutcome:
-        """What a finding comes to: its absence may be what is missing where not all is known."""
+        """The outcome of a judgement: an absence counts only where everything is known."""
         verdict = hedge(judgement, is_whole=is_whole).verdict
         if verdict is AssertionVerdict.violated:
             return violation_outcome(self.new(event, judgement.sentence, root))
@@ -231,7 +231,7 @@ class Judges:
         ]
         if not concurrent:
             return HELD
-        # Where participants are finer than programs, ordered events may seem concurrent.
+        # If participants are finer than programs, ordered events may seem concurrent.
         if (await self.store.doubts.between(trace_id, concurrent[0], event_id)).doubts:
             return UNKNOWN
         doubtful = await self.store.doubts.doubtful(trace_id, concurrent[0], event_id)

@@ -46,7 +46,7 @@ def open_watches(
 
 
 def _webhook(settings: Settings, store: Store) -> Webhook | None:
-    """Whoever is told of what did not hold; None for nobody. Raises `SettingsError`."""
+    """The webhook for violations, if one is set. Raises `SettingsError`."""
     if settings.webhook_url is None:
         return None
     secret, file = None, settings.webhook_secret_file

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How many events are read together, and how often within one look.
+# Events read together, and reads within one look.
 READ_TOGETHER, MOST_READS = 1_000, 20
-# How often within one look an assertion's events are judged, `waiting.MOST_TOGETHER` at a time.
+# Rounds of an assertion within one look, `waiting.MOST_TOGETHER` events each.
 MOST_ROUNDS = 10
-# How long (s) one look judges before other traces have their turn: whoever may publish decides how
-# large the conversations are that are looked at.
+# One look judges for this long (s) before other traces have their turn: publishers decide how large
+# the conversations are.
 MOST_SECONDS = 1.0
-# Where none waits, the place is stored after this many events: so many are read again after a kill.
+# While none waits, the place is stored after this many events, which are read again after a kill.
 STORE_EVERY = 5_000
 
-# So many of the moments at which all was known to be stored are remembered of a trace.
+# Moments of a trace at which everything was known to be stored, that are remembered.
 MOST_PROOFS = 2_000
 
 Judge: TypeAlias = Callable[

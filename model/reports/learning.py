@@ -219,7 +219,7 @@ class ComparisonFacts(ReportFacts):
 
 @dataclass(frozen=True)
 class SideShare:
-    """Of how many cases how many."""
+    """A number of cases, and of all."""
 
     cases: int
     count: int
@@ -250,7 +250,7 @@ class ComparedTime:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedType(ComparedShare):
-    """Of all messages those of a type."""
+    """A type's share of all messages."""
 
     type: str
 
@@ -276,7 +276,7 @@ class ComparedExamples:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedVariant(ComparedShare):
-    """Of the conversations that began with a type those of a variant."""
+    """A variant's share of the conversations that began with a type."""
 
     variant: str
     type: str

@@ -125,7 +125,7 @@ class _Message:
         return self._body[part[0] : min(part[1], part[0] + limit)]
 
     def _parts(self, field: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Where the bytes of each field of this number are."""
+        """The span of bytes of each field of this number."""
         for number, value in self._fields(begin, end):
             if number == field and not isinstance(value, int):
                 yield value

@@ -9,7 +9,7 @@ from app.stored.spans import MOST_LINKS, Refusal, Span, SpanKind, SpanLink
 SERVICE_NAME = "service.name"
 LONGEST_SERVICE = 256  # characters
 
-# Of `flags`: whether it is known that a parent, or a link, is another process's; and whether it is.
+# Bits of `flags`: the exporter knows whether a parent, or a link, is another process's; and it is.
 _HAS_REMOTE, _IS_REMOTE = 0x100, 0x200
 
 _KINDS = {int(kind): kind for kind in SpanKind}

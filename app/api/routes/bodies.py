@@ -53,7 +53,7 @@ def body_of(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
     return json_body_of(model.model_json_schema(), required=required)
 
 
-# What it says is for clients to know beforehand; a pattern at fault is named by `Quiet`.
+# The schema tells clients beforehand; `Quiet` checks, and names an invalid pattern.
 QuietPattern = Annotated[
     str, WithJsonSchema({"type": "string", "pattern": r"^(exchange|queue):[^\u0000]{1,300}$"})
 ]
@@ -161,7 +161,7 @@ _CONDITION = {
     "additionalProperties": False,
 }
 
-# What they say is for clients to know beforehand; what is at fault is named by `Rule.from_json`.
+# The schema tells clients beforehand; `Rule.from_json` checks, and names the fault.
 Places = Annotated[Any, WithJsonSchema(_places(maxItems=MOST_PARTS))]
 Conditions = Annotated[
     Any, WithJsonSchema({"type": "array", "items": _CONDITION, "maxItems": MOST_CONDITIONS})

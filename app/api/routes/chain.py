@@ -89,7 +89,7 @@ EventNumber = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 
 class TouchedQuery(Form):
-    """Whose future, and which part of it as a list."""
+    """Events whose future is counted, and the part of it to list."""
 
     # By assignment: in an annotation the example would be lost.
     events: list[EventNumber] = Query(
@@ -146,7 +146,7 @@ async def get_touched(
             after=query.after,
             last_id=last,
         )
-    # Of a minute, what may be missing behind its last event is not known to be later.
+    # Messages missing behind the last event of a minute may still belong to that minute.
     certainty = await certainty_between(
         trace_id, first.id, last + (query.until is Until.minute), parts
     )

@@ -84,7 +84,7 @@ class ConversationsQuery(WithHeaders):
 
     def filter_for(self, user: User) -> EventFilter:
         """Return a filter for events they begin with, or hold; raises `NotAuthorisedError`."""
-        # What asks for participants and types is about the conversation.
+        # Participants and types are asked of the conversation, not of the one event.
         of_others = dict.fromkeys(("type", "participant", "participant_name"))
         more = {
             "vhosts": user.vhosts_to_search(self.vhost),
@@ -125,7 +125,7 @@ async def get_conversation(
         answer = await parts.store.conversations.of_event(
             event_id, ground.via, limit=query.limit, after=query.after, overlay=ground.overlay
         )
-    # What is not handed over, or not shown, may go on to the end.
+    # A copy that waits, or an event that is not shown, may go on to the end.
     conversation = answer.conversation
     is_open = (
         conversation.truncated

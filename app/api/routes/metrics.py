@@ -193,7 +193,7 @@ async def _of_service(
     in_hand = await copies_in_hand(statuses, parts)
     assertions = await parts.store.assertions.list(vhosts)
     deliveries = await parts.store.violations.deliveries()
-    # Of OpenTelemetry's spans; nothing but zeros where they are not taken.
+    # OpenTelemetry's spans: all zero where none are accepted.
     stored, repeated, refused = 0, 0, Counter[Refusal]()
     if parts.spans is not None:
         stored, repeated, refused = parts.spans.taken, parts.spans.repeated, parts.spans.refused

@@ -100,7 +100,7 @@ async def get_in_hand(user: Reader, parts: Parts, vhost: OfVhostOrAll = None) ->
 async def copies_in_hand(
     statuses: Iterable[TraceStatus], parts: Parts, vhost: str | None = None
 ) -> CopiesInHand:
-    """What consumers hold; of traces that do not run nobody knows what has become of it."""
+    """Copies that consumers hold; unknown for traces that do not run."""
     running = [
         vhost_name.vhost for vhost_name in statuses if vhost_name.state is TraceState.running
     ]

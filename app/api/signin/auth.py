@@ -200,7 +200,7 @@ class BrokerAuthenticator:
     async def _ask_once(self, digest: bytes, authorization: bytes, name: str, address: str) -> User:
         task = self._questions.get(digest)
         if task is None:
-            # What the broker accepted before is no guess, and need not wait for others'.
+            # Credentials that the broker accepted before are no guess: nobody's guesses delay them.
             attempt = None if digest in self._logins else self._throttle.admit(name, address)
             task = asyncio.create_task(self._ask(digest, authorization, attempt))
             self._questions[digest] = task

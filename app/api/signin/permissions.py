@@ -1,9 +1,9 @@
-"""Whose messages the broker would hand to a user: by its read permissions, as RabbitMQ reads them.
+"""Read permissions of a user, as RabbitMQ applies them: which names' messages it may have.
 
 A permission is a regular expression over names, found anywhere in a name; an empty one matches the
 empty name alone, and the default exchange goes by ``amq.default``. RabbitMQ has PCRE for it, which
-takes exponential time for some: a publisher could then stop the service by the name of a queue. So
-RE2 does it here, which takes linear time, and what it does not know matches nothing.
+takes exponential time for some: a publisher could then stop the service by the name of a queue.
+RE2 takes linear time instead; an expression that it does not support matches nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ANY_NAME = frozenset({"", ".*", ".*$"})
 # (A line's end within a name apart, which `$` does not reach over.)
 # All but what is ours and the broker's own (docs/operations.md): no event is of these.
 _ALL_BUT_OURS = r"itc\.trace(\.connections)?$|amq\.rabbitmq\.(trace|event)$"
-# What may stand at the beginning and RE2 does not know: `(?!…)`, with groups, but none in a group.
+# A lookahead at the beginning, which RE2 lacks: `(?!…)`, with groups, but none nested.
 _LOOKAHEAD = re.compile(
     r"\^\(\?!(?P<unlike>(?:[^\\()\[\]]|\\.|\((?:[^\\()\[\]]|\\.)*\))*)\)(?P<like>.*)", re.DOTALL
 )
@@ -107,7 +107,7 @@ def pattern_of(pattern: str) -> ReadPattern:
         is_like, is_unlike = _searcher(f"^(?:{like})"), _searcher(f"^(?:{unlike})")
     except re2.error:
         return ReadPattern(lambda name: False, reads_all=False)
-    # Of a name with a line's end PCRE's `$` also means the place before it.
+    # In a name with a line's end, PCRE's `$` also matches before it.
     return ReadPattern(
         lambda name: "\n" not in name and is_like(name) and not is_unlike(name), reads_all=False
     )

@@ -47,7 +47,7 @@ _DOUBTFUL = text(doubtful_sql(PARAMETERS)).bindparams(
     *(bindparam(name, type_=BigInteger) for name in Question._fields)
 )
 _SUMS = ", ".join(f"CAST(coalesce(sum({field}), 0) AS BIGINT)" for field in EVIDENCE)
-# Of the participants that have events.
+# Over the participants that have events.
 _EVIDENCE = f"SELECT {_SUMS} FROM participants WHERE trace_id = :trace"  # noqa: S608  our own words
 
 
@@ -81,7 +81,7 @@ class Doubts(Subject):
 
     @reads
     async def evidence(self, connection: AsyncConnection, trace_id: int) -> Evidence:
-        """How far a trace's messages and its policy agree on causes."""
+        """Counts by which a trace's messages and its policy agree on causes."""
         [[row]] = await self.database.dialect.rows_of(connection, [_EVIDENCE], {"trace": trace_id})
         return Evidence(*row)
 

@@ -22,7 +22,7 @@ from app.store.capture.services import lives
 from app.store.database import tables
 from app.store.database.subject import Subject, reads, writes
 
-# How long a claim waits for the trace's row, which only a predecessor can have locked.
+# A claim waits this long for the trace's row, which only a predecessor can have locked.
 WAIT_SECONDS = 3.0
 
 _services = tables.services.c

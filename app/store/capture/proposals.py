@@ -32,7 +32,7 @@ class RuleProposals(Subject):
     async def coverage(
         self, connection: AsyncConnection, trace_ids: Collection[int]
     ) -> list[TraceCoverage]:
-        """How many causes these traces' messages tell, and the proposals for them."""
+        """The number of causes that these traces' messages name, and the proposals for them."""
         if not trace_ids:
             return []
         attributed = _participants.explained + _participants.spanned

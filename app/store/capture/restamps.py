@@ -43,7 +43,7 @@ from app.tracker.links import SPANS_RULE
 from app.tracker.records import Channel
 from model.words import WITHOUT_RULE
 
-# How many ids one statement goes through: PostgreSQL's have to end within a minute.
+# Ids of one statement: PostgreSQL's have to end within a minute.
 SPAN = 50_000
 
 # Columns of an event and of its message, in the order of `StoredEvent`.

@@ -17,8 +17,8 @@ from app.store.database.engine import Database
 from app.store.database.subject import Subject, reads, writes
 from app.stored.capture import LeasedTrace, Service
 
-# How long silent services are remembered: one that is stopped may still have a connection to the
-# broker, which is known by its name.
+# Silent services are remembered this long: a stopped one may still have a connection to the broker,
+# which is recognised by its name.
 REMEMBERED_SECONDS = 86_400
 
 # After this long in silence a service without a connection to the database is dead; each reports

@@ -40,8 +40,8 @@ NO_KIND = -1  # excludes nothing
 # From some ids to their neighbours.
 Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
 
-# What is received from these, and what names them: an effect that names several of these causes
-# counts once. In one statement, because each step of a walk needs it.
+# Deliveries of these, and events that name them; an effect that names several counts once. One
+# statement, because each step of a walk needs it.
 _LED_ON = text(
     "SELECT * FROM (SELECT cause_id, id FROM events"
     " WHERE cause_id IN :ids AND NOT quiet ORDER BY id LIMIT :most) AS received"
@@ -64,7 +64,7 @@ _CAUSES_BY_EDGES = text(
     "SELECT cause_id, effect_id, rule, kind FROM edges"
     " WHERE effect_id IN :ids AND kind <> :candidate ORDER BY effect_id, cause_id, rule"
 ).bindparams(bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
-# What led to one event beside its message, and what it led to.
+# An event's causes beside its message, and its effects.
 _OF_ONE = (
     "SELECT cause_id, effect_id, rule, kind FROM edges WHERE effect_id = :id AND kind <> :candidate"
     " ORDER BY cause_id, rule",

@@ -247,7 +247,7 @@ class Conversing(Roots):
         )
 
     async def _handling_times(self, events: Mapping[int, ConversationEvent]) -> dict[int, int]:
-        """How long consumers took for deliveries, by their spans (µs)."""
+        """Handling times of deliveries by their consumers' spans (µs)."""
         deliveries: defaultdict[int, list[int]] = defaultdict(list)
         for event in events.values():
             if event.type is EventType.received and event.cause is not None:

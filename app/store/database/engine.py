@@ -21,7 +21,7 @@ from model.times import now
 
 Dialect: TypeAlias = sqlite.Sqlite | postgres.Postgres
 
-# How long broken off transactions, and then connections, may take to end.
+# Time for transactions that were broken off, and then for connections, to end.
 LEAVING_SECONDS = 0.5
 
 GIVEN_UP = "the service ends, and did not wait for the database any longer"
@@ -116,7 +116,7 @@ class Database:
         if self._running:
             await asyncio.wait(self._running, timeout=self._patience)
         await self._dispose(*(readers.engine for readers in self._readers.values()))
-        # Of two SQLite connections that close at once, each leaves the log to the other.
+        # If two SQLite connections close at once, each leaves the log to the other.
         await self._dispose(self._writer)
 
     async def _dispose(self, *engines: AsyncEngine) -> None:

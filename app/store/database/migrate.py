@@ -29,7 +29,7 @@ _COLUMNS = {
     # A view whose table is gone cannot be asked for its columns.
     "sqlite": "SELECT its.name, c.name FROM sqlite_master AS its, pragma_table_info(its.name) AS c"
     " WHERE its.type = 'table'",
-    # Wherever on the search path: a schema may have come before that of the tables.
+    # Anywhere on the search path: a schema may have come before that of the tables.
     "postgresql": "SELECT relname, attname FROM pg_class AS its"
     " JOIN pg_attribute ON attrelid = its.oid"
     " WHERE pg_table_is_visible(its.oid) AND attnum > 0 AND NOT attisdropped",

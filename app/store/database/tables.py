@@ -191,7 +191,7 @@ events = _table(
     *map(_column, OF_EVENTS),
     # With what a vector clock tells of each participant, so that this is all that is read for it.
     Index(None, "trace_id", "participant", "height", "seq", unique=True),
-    # Of several indexes that fit SQLite takes the newest, and migrations make them in the order of
+    # If several indexes fit, SQLite takes the newest, and migrations make them in the order of
     # their names: the partial ones must come after this one.
     Index("ix_events_by_id", "trace_id", "id"),
     _partial("ix_events_cause_id", "cause_id IS NOT NULL", "cause_id"),
@@ -392,12 +392,12 @@ indexed_fields = _table(
     "indexed_fields",
     Column("field", Text, primary_key=True),  # message_id, correlation_id, header.NAME
     Column("from_event_id", BigInteger, nullable=False),
-    # Whether deliveries may have it by their publish alone, or had once.
+    # True if deliveries may be in it by their publish alone, or once were.
     Column("by_publish", Boolean, nullable=False, server_default=false()),
 )
 
-# How long messages waited and were handled (`model.durations`), by queue and by service: counts of
-# each minute of an hour, and of each hour of a day.
+# Waiting and handling times (`model.durations`), by queue and by service: counts of each minute of
+# an hour, and of each hour of a day.
 durations = _table(
     "durations",
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),

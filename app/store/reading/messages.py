@@ -13,9 +13,8 @@ from app.store.database import tables
 from app.store.database.chunks import rows_with
 from model.event import Event, partial_event
 
-# Of a body only the beginning is read, as much as is usually stored, and no longer table of
-# properties than this, twice what a frame may have: the type of a message whose envelope is larger
-# is where it was published to.
+# Only this much of a body is read, as much as is usually stored; and no longer table of properties
+# than twice what a frame may have: a message with a larger envelope has its destination as type.
 MOST_BODY = 65_536
 MOST_PROPERTIES = 262_144
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from app.stored.spans import Span, SpanKind
 
-# How many parents a search passes.
+# Parents that a search passes.
 MOST_STEPS = 64
 
 

@@ -42,10 +42,10 @@ from itc import Relation, compare
 from model.event import CLOCK_ALONE, Event
 from model.words import EdgeKind, Way
 
-# How many spans are removed in one transaction, how many of one message are shown.
+# Spans removed in one transaction, and shown of one message.
 PRUNED = 5_000
 MOST_HANDLED = 64
-# How many late links one transaction looks at again.
+# Late links that one transaction looks at again.
 CHUNK = 200
 
 _blocks = tables.blocks.c

@@ -18,7 +18,7 @@ from app.store.spans.ancestry import Ancestry, Carrier, ancestry
 from app.stored.spans import Span, SpanKind, SpanLink
 from model.words import EventType
 
-# How many publishes, and how many new spans, a round takes up.
+# Publishes, and new spans, of one round.
 ROUND = 200
 # More messages with one context than this are not looked through: nobody can say which is meant.
 MOST_ALIKE = 64

@@ -105,7 +105,7 @@ class OwnerNames(NamedTuple):
 
 
 class Durations(Subject):
-    """How long messages waited and were handled, of all traces."""
+    """Waiting and handling times of all traces' messages."""
 
     @reads
     async def behind(

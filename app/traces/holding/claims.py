@@ -34,11 +34,11 @@ RENEWALS_A_LEASE = 3
 LOOK_SECONDS = 0.5
 # The same while traces are handed over.
 QUICK_SECONDS = 0.1
-# How often to look for events that others have stored, while somebody waits for them.
+# Pause between looks for events of other services, while somebody waits for them.
 FOLLOW_SECONDS = 0.2
-# How often the broker is asked for something small, and how long it may take.
+# The broker is asked for something small this often, and may take as long.
 REACH_SECONDS = 2.0
-# How long each service may take a free trace before the next in turn does.
+# A service's head start on a free trace before the next in turn.
 TURN_SECONDS = 1.5
 
 

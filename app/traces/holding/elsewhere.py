@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How often to look whether another service has fulfilled a request.
+# Pause between looks whether another service has fulfilled a request.
 LOOK_SECONDS = 0.1
 
 
 class Ability(msgspec.Struct, frozen=True):
-    """Whether a service reaches the broker, and which traces it can take over at once."""
+    """A service's reach: the broker or not, and the traces that it can take over at once."""
 
     reaches: bool = True
     prepared: Collection[int] = ()

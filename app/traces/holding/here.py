@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 15.0
-# How often to try to clean up after a stopped trace at a broker that was away.
+# Pause between attempts to clean up after a stopped trace at a broker that was away.
 TIDY_SECONDS = 5.0
-# How long a run that may write nothing more has to end by itself.
+# Time for a run that may write nothing more to end by itself.
 DROP_SECONDS = 1.0
 
 

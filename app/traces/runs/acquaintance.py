@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Announcements of connections that closed at about the same time may be stored in any order (µs).
 OVERLAP = 10_000_000
-# How far the broker's clock may be off ours, and how old an empty queue's last message (µs).
+# Most that the broker's clock is off ours, and the age of an empty queue's last message (µs).
 SKEW = 2_000_000
 HEAR_SECONDS = 0.25
 REVIEW_SECONDS = 10.0

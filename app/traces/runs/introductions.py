@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from app.store.capture.connections import Connections
 
 POLL_SECONDS = 0.02
-# How often the management API is asked, and how often where nothing is announced.
+# Pause between questions to the management API, and where nothing is announced.
 ASK_SECONDS = 1.0
 ASK_RARELY = 5.0
-# How long the broker's answer holds whether connections are announced to us.
+# The broker's word that connections are announced to us holds for this long.
 EXCHANGE_SECONDS = 5.0
 # A connection that is closed may be the one before: a port can be used again about a second later.
 # Its successor is announced and being stored.

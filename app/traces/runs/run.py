@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from app.broker.deliveries import Arrival
 
 CANCEL_SECONDS = 0.5
-# How often people's rules of links are read, and waiting copies looked for.
+# Pauses between reads of people's rules of links, and between looks for waiting copies.
 RULES_SECONDS, QUEUE_SECONDS = 2.0, 30.0
 # The pause between two questions to the broker's channels: each answers with a record.
 ASKING_SECONDS = 10.0

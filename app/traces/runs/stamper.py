@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from app.broker.consumer import TraceStream
     from app.broker.deliveries import Arrival
 
-# How long a portion keeps the event loop, and one message more. Heartbeats of the broker, health
-# checks and other virtual hosts wait for it.
+# A portion keeps the event loop for this long, and one message more. Heartbeats of the broker,
+# health checks and other virtual hosts wait meanwhile.
 MOST_SECONDS = 0.005
 
 

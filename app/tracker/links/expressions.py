@@ -48,7 +48,7 @@ class Source(enum.StrEnum):
     property = "property"
 
 
-# Of the broker's record rather than of the message.
+# Fields of the broker's record rather than of the message.
 ENVELOPE = frozenset({"exchange", "routing_key"})
 # Values that say where something went or what kind it is: never which message it was.
 KINDS = ENVELOPE | {

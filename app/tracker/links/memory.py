@@ -43,8 +43,8 @@ class LinkCount(msgspec.Struct):
 
     @property
     def missed(self) -> int:
-        """Of those found, those that reached another participant of the same program: where there
-        are any, participants are finer than programs.
+        """The number found at another participant of the same program: any shows that participants
+        are finer than programs.
         """
         return self.found - self.known - self.hidden
 
@@ -205,7 +205,7 @@ _NO_EVENTS: deque[NamedEvent] = deque()
 
 def are_of_one_message(first: NamedEvent, second: NamedEvent) -> bool:
     """Tell whether two events are certainly of one message."""
-    # Of a delivery whose publish was not seen nobody knows whether it is the same message.
+    # Without a delivery's publish nobody knows whether it is the same message.
     a, b = first.message or first.reference, second.message or second.reference
     return _mark(a) == _mark(b)
 

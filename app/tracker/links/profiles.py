@@ -230,7 +230,7 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
         ),
     ],
     "CAP": [
-        # What begins a conversation has its own id here.
+        # The first message of a conversation has its own id here.
         _parent("cap-correlation", _header("cap-corr-id"), _header("cap-msg-id")),
     ],
     "Rebus": [
@@ -273,8 +273,8 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
         _repeat(
             "forward", _MESSAGE_ID, **_ONCE_MORE, where=[{"has": [*map(_header, PUBLISHED_AGAIN)]}]
         ),
-        # What shovels and federation links publish again; without these headers it is told by who
-        # publishes it (`Rules.read`).
+        # Messages that shovels and federation links publish again; without these headers they are
+        # recognised by their publisher (`Rules.read`).
         _repeat(
             MOVED_RULE,
             _MESSAGE_ID,

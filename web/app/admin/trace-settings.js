@@ -1,4 +1,4 @@
-// What each trace is, as was chosen at its first start.
+// Settings of each trace, chosen at its first start.
 import { html } from "../core/html.js";
 import { count, dateTime, visible } from "../core/format.js";
 import { outage } from "../core/health.js";

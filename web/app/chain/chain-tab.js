@@ -70,7 +70,7 @@ function ChainPanel({ a, b, answer }) {
   return html`<${Chain} a=${a} b=${b} answer=${answer} key=${`${a} ${b}`} />`;
 }
 
-/** Of one of the pinned events, or of both. */
+/** Events that one pinned event, or both, touched. */
 function WhatTheyTouched({ a, b }) {
   const ways = { a: [a], b: [b], both: [a, b] };
   const options = [["a", "A"], ["b", "B"], ["both", "A and B"]].filter(([key]) => ways[key].every(Boolean));

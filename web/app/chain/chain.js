@@ -101,7 +101,7 @@ function List({ chain, marked, ends, open }) {
   </ol>`;
 }
 
-/** How each event came about: by id, the steps that lead to it, or the event before it on its lane. */
+/** Origin of each event, by id: the steps that lead to it, or the event before it on its lane. */
 function waysTo({ events, steps }) {
   const at = new Map(events.map((event) => [event.id, toMicros(event.recorded_at)]));
   const ways = new Map();

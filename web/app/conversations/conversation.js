@@ -54,7 +54,7 @@ export function Conversation({ event }) {
     ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} />`}`;
 }
 
-/** Which services it touched, up to its last event if all are here: later the clocks rule out less and less. */
+/** The services that it touched, up to its last event if all are here: later the clocks rule out less and less. */
 function Beyond({ model: { answer, lastEvent }, open }) {
   const bounds = lastEvent == null ? [] : [["end", "Until its end", lastEvent]];
   return html`<section class="conv-touched" aria-labelledby="conv-touched">

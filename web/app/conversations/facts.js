@@ -1,4 +1,4 @@
-// What there is to know at once: what happened, why, and where the time went.
+// A conversation at a glance: what happened, why, and where the time went.
 import { html } from "../core/html.js";
 import { dateTime, percent, plural, said, times, visible } from "../core/format.js";
 import { href, hrefHere } from "../core/route.js";
@@ -41,7 +41,7 @@ export function Facts({ model, tools, onSelect }) {
   </header>`;
 }
 
-/** Where else it may have begun, what led to the most, and types that led to themselves. */
+/** Other possible beginnings, the message that led to the most, and types that led to themselves. */
 function Further({ answer, onSelect }) {
   const { amplification, loops, other_roots: others } = answer;
   return html`${amplification?.most > 1 && html`; most came of <${Step} event=${amplification.event} onSelect=${onSelect} />${" "}(${plural(amplification.most, "message")})`}${loops?.length > 0 &&

@@ -5,7 +5,7 @@ import { inShort, shortOf } from "../ui/names.js";
 
 /** A duration as people read it. Events are timed when they are read, so less than 1 ms says nothing. */
 export const took = (n) => (n != null && n < 0.001 ? "< 1 ms" : seconds(n));
-/** When something was, in seconds since the conversation began. */
+/** A time in seconds since the conversation began. */
 export const afterText = (n) => (n < 0.001 ? "at the beginning" : `after ${seconds(n)}`);
 
 /**
@@ -44,7 +44,7 @@ export function modelOf(answer) {
   return { answer: { ...answer, sentence }, names, messages, places, tops, end, lastEvent, width: Math.max(end, 1e-6) };
 }
 
-/** Whether something stands below a message's row: what it led to, or each of several copies. */
+/** True if a message's row has rows below it: messages that it led to, or several copies. */
 export const isInner = ({ children, copies }) => children.length > 0 || copies.length > 1;
 
 /**
@@ -70,7 +70,7 @@ export function rowsOf({ tops }, folded) {
 export const nameOf = (names, number) =>
   number == null ? "not observed" : (names.get(number) ?? `participant ${number}`);
 
-/** How many messages are below one. */
+/** The number of messages below one. */
 export function countBelow(message) {
   let count = 0;
   const todo = [...message.children];
@@ -90,7 +90,7 @@ function partsBetween({ places, names }, from, to) {
   const at = (place) => (place.delivery ?? place.message).offset;
   const seconds = at(b) - at(a);
   if (!b.delivery) {
-    // Where the message is known and the delivery is not, as after a redelivery, a queue's time is in it.
+    // If only the message is known and not the delivery, as after a redelivery, this includes the queue's time.
     const isKnown = a.delivery || a.message.participant === b.message.participant;
     return [{ kind: isKnown ? "program" : "led", name: nameOf(names, b.message.participant), seconds, event: to }];
   }
@@ -102,7 +102,7 @@ function partsBetween({ places, names }, from, to) {
   ];
 }
 
-/** Where the time of the critical path went, the largest part first: `{kind, name, seconds, event}`. */
+/** Parts of the critical path's time, the largest first: `{kind, name, seconds, event}`. */
 export function partsOf(model) {
   const path = model.answer.critical_path;
   const sums = new Map();
@@ -121,7 +121,7 @@ export function partsOf(model) {
 }
 
 /**
- * What failed: `{message, failure, by, to}`; `by` is the delivery that was rejected, or else the one before
+ * Failures, `{message, failure, by, to}`: `by` is the delivery that was rejected, or else the one before
  * the death, `to` where it went.
  */
 export function failuresOf({ messages, places }) {
@@ -152,5 +152,5 @@ export function waitingOf({ messages }) {
   );
 }
 
-/** What consumers hold: `{message, delivery}`. */
+/** Copies that consumers hold: `{message, delivery}`. */
 export const heldOf = ({ places }) => [...places.values()].filter(({ delivery }) => delivery?.settlement === "in_hand");

@@ -1,4 +1,4 @@
-// How long the listed conversations took, by when they began: since when it is slow can be seen. The list has the same.
+// Durations of the listed conversations, over the times at which they began: shows since when it is slow.
 import { useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { dateTime, moment, seconds, visible } from "../core/format.js";

@@ -12,7 +12,7 @@ const LEAST = 2; // pixels, so that what took no time can be seen
 const LETTER = 6.1; // pixels, of the words on bars
 const SPACE = 5;
 
-// Of each kind of bar: what fills it, its edge and its dashes, and what words on it are in; tokens of the style sheet.
+// Each kind of bar: its fill, edge, dashes, and the colour of words on it, as tokens of the style sheet.
 const TONES = {
   queued: { fill: "--received-ground", stroke: "--received" },
   handled: { fill: "--published-ground", stroke: "--published" },
@@ -57,9 +57,9 @@ export function ticksOf({ from, to }, pixels, spacing = 110) {
 }
 
 /**
- * What a row shows: `bars` of `{kind, x, y, width, height, critical, event}`, `marks` of `{kind, x, y, event}` with
+ * A row's contents: `bars` of `{kind, x, y, width, height, critical, event}`, `marks` of `{kind, x, y, event}` with
  * kind published, delivered, redelivered or died, and `words` of `{x, anchor, text, on}`, `on` the kind of bar they
- * stand on, or null. Of kind `queued` is what waited in a queue; `rejected` and `back`, what somebody held or
+ * stand on, or null. Kind `queued` waited in a queue; `rejected` and `back`, what somebody held or
  * what waited for the next, until it was handed on; `handled`, `settled`, `held` (not settled yet) and `waiting`.
  */
 export function rowShapes({ message, copies, sub }, x, model, pixels) {
@@ -83,7 +83,7 @@ function barsOf(message, copy, { names, places, end }, marks, x) {
   for (const one of copy.deliveries) {
     const { event, critical, offset } = one;
     const isDead = one.match === "dead_lettered";
-    // Of what was handed on it is not known how long the one before had it, unless that was told.
+    // Somebody may have held a message for any time before handing it on, unless a settlement says when.
     const holder = last?.settled_after == null && (isDead || one.redelivered) ? (holderOf({ places }, one) ?? last) : null;
     const reason = copy.queue === message.failure?.queue && message.failure.reason;
     const isRejected = holder && isDead && [reason, ...one.acts.map(({ kind }) => kind)].includes("rejected");

@@ -90,7 +90,7 @@ export default function Waterfall({ model, selected, onSelect }) {
   </div>`;
 }
 
-/** What is known of each service until the end of a conversation; null where its end is not here, or nobody answers. */
+/** Certainty about each service until the end of a conversation; null if its end is not here, or nobody answers. */
 async function servicesIn({ answer, lastEvent: to }) {
   if (to == null) return null;
   try {

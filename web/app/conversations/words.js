@@ -45,7 +45,7 @@ export function summaryOf(model) {
   return `${how} ${at}, after ${took(after)}`;
 }
 
-/** When a failure showed, in seconds since the conversation began; null where only its dead letter tells of it, later. */
+/** A failure's time, in seconds since the conversation began; null if only its dead letter shows it, later. */
 function endOf({ message, by, failure }) {
   if (by?.settled_after != null) return by.offset + by.settled_after;
   return failure.kind === "died" ? null : (by ?? message).offset;
@@ -56,7 +56,7 @@ function briefText(failed, names) {
   return kind === "died" && reason === "rejected" && by ? `rejected by ${visible(nameOf(names, by.participant))}` : failureText(failed, names);
 }
 
-/** What happened to a message that failed. `by`: the participant that had it last, or null. */
+/** A failed message's story. `by`: the participant that had it last, or null. */
 export function failureText({ message, failure, by, to }, names) {
   const type = visible(message.type);
   const queue = failure.queue == null ? "a queue" : visible(failure.queue);

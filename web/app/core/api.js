@@ -86,7 +86,7 @@ async function refusal(response) {
   }
 }
 
-/** Whether the service has another version of the page by now, so that nothing further of this one can be loaded. */
+/** True if the service has another version of the page by now: nothing more of this one can be loaded. */
 export async function isOutdated() {
   try {
     return (await fetch(import.meta.url, { method: "HEAD", cache: "no-store" })).status === 404;
@@ -144,12 +144,12 @@ export const api = {
     request(path(vhost, "undefined", "undefined", "undefined"), { method: "DELETE" }),
   participants: (filters, signal) => getJson(path("participants") + query(filters), signal),
   inHand: (vhost, signal) => getJson(path("in_hand") + query({ vhost }), signal),
-  /** What became slow; `vhost` may be null. */
+  /** Queues and services that became slow; `vhost` may be null. */
   slow: (vhost, signal) => getJson(path("slow") + query({ vhost }), signal),
   /** `filters`: vhost, queue or service, since, until, baseline. */
   durations: (filters, signal) => getJson(path("durations") + query(filters), signal),
   hiddenWays: (vhost, signal) => getJson(path("hidden") + query({ vhost }), signal),
-  /** What would tie messages together, and is not adopted. */
+  /** Proposed rules that are not adopted. */
   proposals: (vhost, signal) => getJson(path("proposals") + query({ vhost }), signal),
   removeLinkRule: (vhost, name) => request(path("links", vhost, name), { method: "DELETE" }),
   quarantine: (vhost, signal) => getJson(path("quarantine") + query({ vhost }), signal),
@@ -168,7 +168,7 @@ export const api = {
   touched: (ids, filters, signal) =>
     getJson(path("touched") + query({ events: ids.join(","), ...filters }), signal),
   failures: (filters, signal) => getJson(path("failures") + query(filters), signal),
-  /** Those that are held while events come; `vhost` may be null. */
+  /** Assertions that are held while events come; `vhost` may be null. */
   assertions: (vhost, signal) => getJson(path("assertions") + query({ vhost }), signal),
   /** `file`: YAML or JSON as text; these and no others. */
   setAssertions: (vhost, file) => request(path("assertions", vhost), { method: "PUT", body: file }),
@@ -201,7 +201,7 @@ export const api = {
       throw error;
     }
   },
-  /** How far answers about a period are to be relied on; `filters`: vhost, since, until. */
+  /** Certainty of answers about a period; `filters`: vhost, since, until. */
   certainty: (filters, signal) => getJson(path("certainty") + query(filters), signal),
   histogram: (filters, signal) => getJson(path("histogram") + query(filters), signal),
   liveUrl: (filters) => path("live") + query(filters),

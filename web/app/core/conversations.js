@@ -15,7 +15,7 @@ const FIELDS = new Set([
   "until",
 ]);
 const TOKEN = /(?:^|\s)(header\.[\w.:-]+|[a-z_]+):(?:"([^"]*)"|(\S+))/g;
-// What a plain word may be. Each is an index, and a text is a search.
+// Fields that a plain word is looked up in. Each has an index; a text is a search.
 const IDS = ["conversation", "correlation_id", "message_id"];
 const TEXT = "q";
 

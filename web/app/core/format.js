@@ -1,4 +1,4 @@
-// How values are written: in one place, so that a thing looks the same everywhere.
+// Formats of values, in one place, so that a thing looks the same everywhere.
 import { clock } from "./preferences.js";
 
 const whole = new Intl.NumberFormat("en-US");
@@ -14,7 +14,7 @@ export function sentence(text) {
   return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 }
 
-/** What is wrong, as a sentence: the API's reason, or the page's own error. */
+/** An error as a sentence: the API's reason, or the page's own error. */
 export const reasonOf = (error) => sentence(error.reason ?? String(error));
 
 export function rate(n) {
@@ -94,10 +94,10 @@ export function recent(iso) {
   return `${isToday(iso) ? "" : `${at.day.slice(5)} `}${at.time}.${at.millis}`;
 }
 
-/** Whose time the times are in. */
+/** The time zone of the shown times. */
 export const zone = () => (clock.value === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
 
-/** How many times: once, twice, 3 times. */
+/** A count in words: once, twice, 3 times. */
 export const times = (n) => ["never", "once", "twice"][n] ?? `${count(n)} times`;
 
 export const isToday = (iso) => fields(iso)?.day === fields(Date.now()).day;
@@ -121,7 +121,7 @@ export const said = (text) => inOurTime(visible(text));
 
 const TYPED = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?$/;
 
-/** What `dateTime` gave, or a person typed like it, as the API writes times; null where it is no time. */
+/** Turns `dateTime`'s text, or a person's like it, into the API's form; null if it is no time. */
 export function ofClock(text) {
   const [, day, at = "00:00"] = TYPED.exec(text.trim()) ?? [];
   const date = new Date(`${day}T${at}${clock.peek() === "utc" ? "Z" : ""}`);
@@ -147,7 +147,7 @@ export function visible(text, { lines = false } = {}) {
   return !lines && FROM_RIGHT.test(shown) ? `\u2068${shown}\u2069` : shown;
 }
 
-// What is written from right to left is isolated, or it would turn around what stands behind it: "204 ms".
+// Text written from right to left is isolated, or it would turn around the text behind it: "204 ms".
 const FROM_RIGHT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/;
 
 const NAMES = { 0: "NUL", 7: "BEL", 8: "BS", 9: "TAB", 10: "LF", 13: "CR", 27: "ESC", 127: "DEL" };

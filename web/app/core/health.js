@@ -1,4 +1,4 @@
-// Whether what is shown is of now: whether the service answers, and what it depends on.
+// The service's health, and so whether the page shows the present.
 import { useEffect } from "../../vendor/hooks.js";
 import { computed, signal } from "../../vendor/signals.js";
 import { api } from "./api.js";
@@ -8,7 +8,7 @@ import { traces } from "./traces.js";
 
 const NOUNS = { broker: "the broker", database: "the database" };
 
-// What the service says of what it depends on, `{broker: "ok", jobs: "jobs need …", …}`.
+// The state of each thing that the service depends on, `{broker: "ok", jobs: "jobs need …", …}`.
 const checks = signal({});
 
 /** Asks while the calling component is shown. */
@@ -29,11 +29,11 @@ export const outage = computed(() => {
   return sentence(`${names} ${away.length > 1 ? "do" : "does"} not answer`);
 });
 
-/** What to install before jobs can run, as a sentence; null where they can. */
+/** A sentence on what to install before jobs can run; null if they can. */
 export const jobsLack = computed(() => {
   const state = checks.value.jobs ?? "ok";
   return ["ok", "unavailable"].includes(state) ? null : sentence(state);
 });
 
-/** Whether figures are to look old: what is shown is as it was. */
+/** True if the shown figures are old, and must look so. */
 export const isStale = computed(() => outage.value !== null);

@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef } from "../../vendor/hooks.js";
 import { signal } from "../../vendor/signals.js";
 
-/** Whether the filter box is to have the focus as soon as it is there: its tab may still be loaded. */
+/** True if the filter box gets the focus as soon as it is there: its tab may still be loading. */
 export const filterWanted = signal(false);
 
 const typing = (target) =>

@@ -1,4 +1,4 @@
-// What kind of message it is, in the words of whoever sends it: `model/message_types.py` said once more for
+// A message's type, in its sender's words: the same as `model/message_types.py`, for
 // events that come without it. A test holds the two together.
 const HEADERS = ["cloudEvents:type", "cloudEvents_type", "ce-type"];
 const LONGEST = 200;
@@ -25,7 +25,7 @@ export function typeOf(event) {
 const ENVELOPES = ["application/cloudevents+json", "application/vnd.masstransit+json"];
 const envelopeOf = (contentType) => ENVELOPES.find((one) => text(contentType)?.startsWith(one));
 
-/** Whether the body is what names the type. */
+/** True if the body names the type. */
 export const saysInBody = (event) => Boolean(envelopeOf(event.properties?.content_type)) && !saidType(event);
 
 function inBody(contentType, payload) {
@@ -42,7 +42,7 @@ function inBody(contentType, payload) {
   }
 }
 
-/** Of `Shop.Orders.OrderPlaced, Shop, Version=1.0.0.0, …; …`: OrderPlaced. */
+/** OrderPlaced for `Shop.Orders.OrderPlaced, Shop, Version=1.0.0.0, …; …`. */
 function shortName(enclosed) {
   const full = enclosed.split(";")[0].split(",")[0].trim();
   const plain = full.includes("[") ? full.split("[")[0].replace(/[`0-9]+$/, "") : full;

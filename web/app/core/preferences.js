@@ -1,4 +1,4 @@
-// What belongs to the browser rather than to the link: theme, refresh, clock, chosen columns.
+// Preferences of the browser, which no link carries: theme, refresh, clock, chosen columns.
 import { effect, signal } from "../../vendor/signals.js";
 
 function preference(name, fallback, allowed) {
@@ -27,10 +27,10 @@ export const refreshSeconds = preference("refresh", 5, REFRESH_CHOICES);
 const CLOCKS = ["local", "utc"];
 export const clock = preference("clock", "local", CLOCKS);
 
-/** Whether what is for experts only is shown. */
+/** True if parts for experts are shown. */
 export const expertOpen = preference("expert", false, [true, false]);
 
-/** Whether the help was read once. */
+/** True once the help was read. */
 export const helpRead = preference("help-read", false, [true, false]);
 
 export const eventColumns = preference("columns", null);

@@ -1,4 +1,4 @@
-// What is asked before something is done that cannot be taken back.
+// Questions before anything that cannot be undone.
 import { signal } from "../../vendor/signals.js";
 
 /** `{title, text, action, fields, tone, resolve}` while a question is open, else null. */

@@ -7,7 +7,7 @@ import { refreshSeconds } from "./preferences.js";
 export const ASK_AGAIN_MS = 3000;
 const DOWN = [0, 502, 503, 504]; // 0: no answer at all
 
-/** Whether the service, the broker or the store is down. */
+/** True if the service, the broker or the store is down. */
 export const isOutage = ({ status }) => DOWN.includes(status);
 
 const LOADING = { data: undefined, error: null, loading: true };

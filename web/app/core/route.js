@@ -10,7 +10,7 @@ export const TABS = [
   ["Map", [["chain", "Chain"], ["space-time", "Space-time"], ["topology", "Topology"]]],
   ["Settings", [["admin", "Traces and participants"], ["rules", "Rules"], ["jobs", "Jobs"]]],
 ];
-// What the tray of jobs leads to; it is among the views of its tab only while it is shown.
+// The view that the tray of jobs leads to; its tab lists it only while it is shown.
 export const HIDDEN = "jobs";
 const VIEWS = TABS.flatMap(([, views]) => views.map(([name]) => name));
 
@@ -103,13 +103,13 @@ function show(next, replace) {
   else history.pushState(null, "", text);
 }
 
-/** Whether one conversation is shown: there the address keeps which event it is of. */
+/** True if one conversation is shown: there the address keeps its event. */
 export const isConversation = ({ view, params }) => view === "conversations" && params.filter !== "failures";
 
 /** The address that shows an event at the side. A conversation's has an event anyway, of which it is. */
 export const hrefEvent = (id) => hrefHere({ event: String(id), ...(isConversation(route.value) && { panel: "on" }) });
 
-/** What closes the event at the side. A conversation stays. */
+/** Parameters that close the event at the side. A conversation stays. */
 export const closed = () => (isConversation(route.peek()) ? { panel: null } : { event: null });
 
 export const closeEvent = () => patch(closed());

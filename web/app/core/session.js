@@ -1,4 +1,4 @@
-// Who is signed in. The broker decides; the page asks and remembers the answer.
+// The user who is signed in. The broker decides; the page asks and remembers the answer.
 import { computed, signal } from "../../vendor/signals.js";
 import { api, onRefused } from "./api.js";
 import { sentence } from "./format.js";
@@ -10,7 +10,7 @@ export const user = signal(undefined);
 export const signInError = signal(null);
 
 export const mayWrite = computed(() => Boolean(user.value?.may_write));
-/** Whether one signed in with a password; a service may ask for none. */
+/** True if the user signed in with a password; a service may ask for none. */
 export const usesPassword = signal(false);
 let before; // who was signed in, as far as this page knows
 

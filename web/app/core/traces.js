@@ -45,7 +45,7 @@ export function useTracesPolling() {
 }
 
 function sample(list, at) {
-  // What is not being recorded has no rate: that would be 0.
+  // A trace that is not recording has no rate: it would be 0.
   const running = list.filter((trace) => trace.state === "running");
   const now = new Map(running.map((trace) => [trace.vhost, { at, ...trace.counters }]));
   const added = [];
@@ -82,11 +82,11 @@ async function seed() {
   const known = rateSamples.peek();
   const first = known.length ? known[0].at - known[0].seconds : until;
   const seeded = past.filter((bin) => bin.at <= first).sort((a, b) => a.at - b.at);
-  // Those of each trace are as many as ever; what is measured from now on drops the oldest.
+  // The number of samples stays the same: from now on each new one drops the oldest.
   rateSamples.value = [...seeded, ...known].slice(-Math.max(KEPT_SAMPLES, seeded.length));
 }
 
-/** What a trace has recorded up to a time, in bins that lie wholly within it. */
+/** A trace's counts up to a time, in bins that end before it. */
 async function binsOf({ vhost, created_at: created }, until) {
   const since = Math.ceil(Math.max(until - SEED_SECONDS, toMicros(created) / 1e6) / BIN_SECONDS) * BIN_SECONDS;
   if (since >= until) return [];

@@ -1,4 +1,4 @@
-// Which part of the record is looked at: the tab that is shown says so, and the banner what is known of it.
+// The part of the record in view: the open tab sets it, and the banner says how certain it is.
 import { useEffect } from "../../vendor/hooks.js";
 import { signal } from "../../vendor/signals.js";
 

@@ -62,7 +62,7 @@ export default function DurationsPage() {
   </div>`;
 }
 
-/** Which queue or service: `queue:NAME` or `service:NAME`. */
+/** The choice of a queue or service: `queue:NAME` or `service:NAME`. */
 function Owner({ queue, service, data }) {
   const value = queue != null ? `queue:${queue}` : service != null ? `service:${service}` : "";
   const choose = ({ currentTarget: { value: chosen } }) => {

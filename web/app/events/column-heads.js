@@ -7,7 +7,7 @@ import { moveColumn, resizeColumn } from "./columns.js";
 
 const STEP = 1; // rem, by the arrow keys
 
-/** What the loaded rows are sorted by: `{name, falling}`, or null for the newest first. */
+/** The order of the loaded rows: `{name, falling}`, or null for the newest first. */
 export function sortOf({ sort }) {
   if (!sort) return null;
   return { name: sort.replace(/^-/, ""), falling: sort.startsWith("-") };

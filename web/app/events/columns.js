@@ -41,7 +41,7 @@ const LAYOUT = {
   stamp: { width: 18, grow: true },
 };
 
-// What the page makes of other fields.
+// Columns that the page derives from other fields.
 const MADE = [
   { name: "message_type", label: "Message type", meaning: "What kind of message it is, as it says itself; else its exchange and routing key.", kind: "text", usual: true },
   { name: "key", label: "Key", meaning: "What the messages of one order share: their correlation id.", kind: "text", usual: true },
@@ -78,7 +78,7 @@ export function columnsOf(fields) {
     .sort((a, b) => place(a) - place(b));
 }
 
-/** What `read` makes of the properties, which are null where one may not read them. */
+/** A text that `read` takes from the properties, which are null if the user may not read them. */
 const ofProperties = ({ properties }, read) => (properties === null ? "(withheld)" : visible(read(properties ?? {})));
 
 function queueText(event) {
@@ -136,7 +136,7 @@ export function resetColumns() {
   columnWidths.value = {};
 }
 
-/** What to ask the API for: only the fields of these columns. */
+/** The fields to ask the API for: only those of these columns. */
 export function requestFor(columns) {
   const fields = new Set(["id", "vhost", "type", "quiet", "recorded_at"]);
   for (const { name, needs = [] } of columns) [...(isMade(name) ? [] : [name]), ...needs].forEach((f) => fields.add(f));
@@ -166,14 +166,14 @@ function textOf({ name, kind, text, cell }, event, among) {
   return Array.isArray(value) ? list(value) : visible(String(value ?? "–"));
 }
 
-/** What a row is sorted by in a column. */
+/** A row's sort key in a column. */
 export function sortValue(column, event) {
   const value = event[column.name];
   if (typeof value === "number") return value;
   return (textOf(column, event, { short: (name) => name }) ?? String(value ?? "")).toLowerCase();
 }
 
-/** Where a search's text is looked for; a filter of a field's own name is found in that field. */
+/** Fields that a search's text is looked for in; a filter named like a field looks in that field. */
 const SEARCHED = new Set(["exchange", "queue", "routing_keys", "payload"]);
 const FILTER_OF = { routing_keys: "routing_key" };
 

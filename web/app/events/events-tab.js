@@ -113,7 +113,7 @@ function Events({ all }) {
     ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}`;
 }
 
-/** What the address asks for: the shown columns, the one that rows are sorted by or null, and the filters for the API. */
+/** The address's request: the shown columns, the one that rows are sorted by or null, and the filters for the API. */
 function askedFor(all) {
   const { params } = route.value;
   const sort = sortOf(params);

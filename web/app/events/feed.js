@@ -8,7 +8,7 @@ const FIRST = 60; // as many as a window shows: a slow line brings them a second
 const MOST_ROWS = 6000;
 export const MOST_FRESH = 1000;
 
-/** What asks for the newest events. */
+/** The query for the newest events. */
 export const firstPage = (filters) => ({ ...filters, page_size: FIRST });
 
 export class Feed {

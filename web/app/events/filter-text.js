@@ -134,7 +134,7 @@ function close(name, known) {
   return known.filter((one) => far(one) <= enough).sort((a, b) => far(a) - far(b)).slice(0, 2);
 }
 
-/** How many letters must be put in, left out or replaced to make one text of the other. */
+/** The number of letters to insert, drop or replace that turn one text into the other. */
 function distance(one, other) {
   let row = [...Array(other.length + 1).keys()];
   for (let i = 1; i <= one.length; i += 1) {

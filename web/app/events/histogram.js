@@ -1,4 +1,4 @@
-// How many events there were over time, by the filters in force; a part of it is chosen by a brush.
+// Counts of events over time, under the filters in force; a brush chooses a part of it.
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";

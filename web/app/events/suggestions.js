@@ -1,4 +1,4 @@
-// What the filter box offers to complete: names of fields, and values that are known to be there.
+// Completions in the filter box: names of fields, and values that occur.
 import { api } from "../core/api.js";
 import { loadParticipants } from "../core/participants.js";
 import { useResource } from "../core/resource.js";
@@ -23,7 +23,7 @@ const PLACES = {
 };
 
 /**
- * What there is to choose from, once `wanted`: `{events, vhosts}`. Events are the newest ones with
+ * Values to choose from, once `wanted`: `{events, vhosts}`. Events are the newest ones with
  * their properties, and the participants, which have some of the fields of events.
  */
 export function useKnown(wanted) {
@@ -61,7 +61,7 @@ const headersOf = ({ events }) => [
   ...new Set(events.flatMap((event) => Object.keys(event.properties?.headers ?? {}))),
 ];
 
-/** Those that begin with what was typed, then those that hold it. */
+/** Values that begin with the typed text come first, then those that contain it. */
 function matching(list, typed) {
   const wanted = typed.toLowerCase();
   const at = (one) => one.toLowerCase().indexOf(wanted);

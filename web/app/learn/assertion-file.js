@@ -51,7 +51,7 @@ function placeIn(text, error) {
   return { line, text: found, indent, from, to: Math.max(from + 1, before + found.length) };
 }
 
-// Which texts YAML takes as they stand; the others are written as JSON, which YAML is as well.
+// Texts that YAML takes as they stand; the others are written as JSON, which is YAML too.
 const PLAIN = /^(?!null$)[a-z_][\w.-]*( [\w.-]+)*$/i;
 
 /** Assertions as the file that sets them. */

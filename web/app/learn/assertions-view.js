@@ -1,4 +1,4 @@
-// What should hold: held while events come, what did not hold, and over a period.
+// Assertions: those held while events come, their violations, and a check over a period.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";

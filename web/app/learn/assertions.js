@@ -1,4 +1,4 @@
-// Whether what should hold did, with the conversations that show where not.
+// Results of assertions over a period, with the conversations that violate them.
 import { html } from "../core/html.js";
 import { count, dateTime, inOurTime, recent, said } from "../core/format.js";
 import { Value } from "../ui/marks.js";

@@ -1,4 +1,4 @@
-// What differs between two periods.
+// Differences between two periods.
 import { html } from "../core/html.js";
 import { count, dateTime, plural, seconds } from "../core/format.js";
 import { Value } from "../ui/marks.js";

@@ -1,4 +1,4 @@
-// What messages of each type lead to, the ways that conversations go, and those out of the ordinary.
+// Expectations: what each type of message leads to, the variants of conversations, and unusual ones.
 import { html } from "../core/html.js";
 import { count, dateTime, plural, recent } from "../core/format.js";
 import { CopyButton } from "../ui/copy.js";

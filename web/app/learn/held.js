@@ -47,7 +47,7 @@ export function Held({ loaded, name, held }) {
   <//>`;
 }
 
-/** Of traces that do not run nothing new is judged. */
+/** Nothing new is judged for a trace that does not run. */
 function NotJudged({ list }) {
   const still = (traces.value.data ?? []).filter((one) => one.state !== "running" && list.some((each) => each.vhost === one.vhost));
   const notTraced = vhost.value && traces.value.data && !traces.value.data.some((one) => one.vhost === vhost.value);

@@ -1,5 +1,5 @@
-// What the record teaches: which fields tie messages together, what normally follows what, what a release
-// changed, and whether what should hold does.
+// Lessons of the record: fields that tie messages together, what normally follows what, what a release
+// changed, and assertions.
 import { html } from "../core/html.js";
 import { openEvent, patch, route } from "../core/route.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";

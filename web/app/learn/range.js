@@ -1,4 +1,4 @@
-// How long something takes, as a line on a scale of powers of ten: from half of the cases to one in 100,
+// A duration as a line on a scale of powers of ten: from half of the cases to one in 100,
 // and a tick at one in 1,000.
 import { html } from "../core/html.js";
 import { seconds } from "../core/format.js";

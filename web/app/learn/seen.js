@@ -1,4 +1,4 @@
-// What was seen of a virtual host lately: the types of its messages, and what nearly always followed.
+// A virtual host's recent messages: their types, and what nearly always followed.
 import { api } from "../core/api.js";
 import { literal, toMicros } from "../core/format.js";
 import { saysInBody, typeOf } from "../core/message-type.js";
@@ -50,7 +50,7 @@ async function newestReport(vhost, signal) {
   return made && api.report(made.id, signal);
 }
 
-/** What an assertion claims, whatever it is called and however long it gives. */
+/** An assertion's claim, without its name and its time. */
 export const claimOf = ({ name: _, within: __, acknowledged_within: acknowledged, ...rest }) =>
   JSON.stringify([Object.entries(rest).sort(), acknowledged !== undefined]);
 
@@ -91,13 +91,13 @@ function note(times, cause, effect, micros) {
   firsts.set(cause.id, Math.min(firsts.get(cause.id) ?? Infinity, micros));
 }
 
-/** When the last of its copies was acknowledged, in µs; null while one is not, or that is not known. */
+/** The time at which its last copy was acknowledged, in µs; null while one is not, or if it is unknown. */
 function acknowledgedAt({ copies, routed_queues: queues }) {
   if (!copies.length || copies.length !== queues?.length) return null;
   return copies.every((one) => one.settlement === "acknowledged" && one.settled_at) ? Math.max(...copies.map((one) => toMicros(one.settled_at))) : null;
 }
 
-/** What held in nearly all of the messages that are old enough to tell; `[]` where it did not. */
+/** The claim, if it held for nearly all messages that are old enough to tell; otherwise `[]`. */
 function proposal(causes, firsts, newest, said) {
   const longest = Math.max(...firsts.values());
   const old = causes.filter((one) => one.at <= newest - SURE * longest);
@@ -124,7 +124,7 @@ export const typesNamed = (text) =>
   [...text.matchAll(NAMING)].flatMap(([, one, several]) => (one ? [one] : several.split(",")))
     .map((name) => name.trim().replace(/^(["'])(.*)\1$/, "$2")).filter(Boolean);
 
-/** Those among `names` that no type that was seen fits; `*` stands for any text. */
+/** The `names` that fit no type that was seen; `*` stands for any text. */
 export const neverSeen = (names, types) =>
   [...new Set(names)].filter((name) => {
     const fits = new RegExp(`^${name.split("*").map(literal).join(".*")}$`, "s");

@@ -1,4 +1,4 @@
-// What reports call things, and how it looks.
+// Words of the reports, and their looks.
 import { html } from "../core/html.js";
 import { href, hrefHere } from "../core/route.js";
 
@@ -15,7 +15,7 @@ export function Verdict({ word, stale = false }) {
   return html`<span class="badge ${doubted ? "calm" : tone}"><span class="dot"></span>${text}${doubted && "?"}</span>`;
 }
 
-/** What an assertion says, beside its name. */
+/** An assertion in words, without its name. */
 export const saysOf = ({ name, ...rest }) =>
   Object.entries(rest).map(([key, value]) => `${key}: ${[value].flat().join(", ")}`).join(" · ");
 

@@ -1,4 +1,4 @@
-// Whether something goes wrong now: how much failed lately and before that, and what failed most.
+// Present failures: how many lately and before that, and what failed most.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { count, plural } from "../core/format.js";

@@ -1,4 +1,4 @@
-// What consumers hold now: who, from which queue, since when, and whether that is longer than usual there.
+// Copies that consumers hold now: who, from which queue, since when, and whether longer than usual there.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { count, dateTime, plural, seconds } from "../core/format.js";
@@ -15,7 +15,7 @@ const MOST = 10;
 export function InHand({ vhost }) {
   const { data, error, reload } = useResource((signal) => api.inHand(vhost, signal), [vhost]);
   if (!error && !data?.count) return null;
-  // Those that are late come first, in their order.
+  // The late ones come first, in their order.
   const items = data && [...data.items].sort((a, b) => b.late - a.late).slice(0, MOST);
   const short = shortOf((items ?? []).map(({ holder }) => holder.name));
   return html`<${Panel} title="In hand now" flush note=${data && `${plural(data.count, "message")} that consumers have not settled yet`}

@@ -1,4 +1,4 @@
-// What would tie the messages of traces together that tell little of their causes.
+// Proposed rules for traces whose messages name few of their causes.
 import { html } from "../core/html.js";
 import { href } from "../core/route.js";
 import { reloadTraces } from "../core/traces.js";

@@ -44,7 +44,7 @@ export function RatesPlot({ vhost, traces }) {
   <//>`;
 }
 
-/** When trace messages may have been lost, in seconds. */
+/** Spans in which trace messages may have been lost, in seconds. */
 const lossesOf = ({ gaps }) =>
   gaps.filter((gap) => !isChosen(gap)).map(({ since, until }) => ({
     from: Date.parse(since) / 1000,

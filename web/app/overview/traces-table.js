@@ -62,7 +62,7 @@ const MISSING = { unseen: "never seen", forgotten: "forgotten", ambiguous: "ambi
 /** Never 100 % where something is missing. */
 const tenths = (share) => `${Math.floor(1000 * share) / 10} %`;
 
-/** Of the publishes that may have a cause, how many name it, and of how many spans tell it. */
+/** The shares of publishes with a possible cause that name it, and for which spans tell it. */
 const shares = ({ reactions, explained, spanned, coverage, coverage_by_spans }) =>
   reactions === 0 ? "" : `${count(explained)} of ${count(reactions)} publishes that may have one name it (${tenths(coverage)})${
     spanned > 0 ? `; of ${count(spanned)} others spans tell it (${tenths(coverage_by_spans)})` : ""}`;

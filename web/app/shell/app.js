@@ -15,7 +15,7 @@ import { Tip } from "../ui/term.js";
 import { Trust } from "./trust.js";
 import { CODE } from "./views.js";
 
-// What each view is called while its code comes.
+// Name of each view, shown while its code loads.
 const NAMES = {
   overview: "the overview",
   durations: "durations",

@@ -1,4 +1,4 @@
-// What jobs are doing, from any tab: a button that counts those at work, and the newest of them.
+// Jobs, from any tab: a button that counts those at work, and the newest of them.
 import { html } from "../core/html.js";
 import { inOurTime } from "../core/format.js";
 import { download } from "../core/download.js";

@@ -9,7 +9,7 @@ import { SignIn } from "./sign-in.js";
 
 const nameOf = ($ref) => $ref.split("/").pop();
 
-/** What a schema allows, in words; an object of the document is a link to its table. */
+/** A schema in words; an object of the document is a link to its table. */
 function Type({ of }) {
   if (of.$ref) return html`<a href="#${nameOf(of.$ref)}">${nameOf(of.$ref)}</a>`;
   const several = of.anyOf ?? of.oneOf ?? of.allOf;

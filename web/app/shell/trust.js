@@ -51,7 +51,7 @@ function useSettled(value) {
   return settled;
 }
 
-/** What the service says of a period of one virtual host; the last answer until there is another. */
+/** The certainty of a period of one virtual host; the last answer until there is another. */
 function useCertainty(name, period) {
   const wanted = name !== null && period !== null;
   const load = async (signal) =>
@@ -79,7 +79,7 @@ function knownOf(shown, period) {
   };
 }
 
-/** What is not being recorded, if the period reaches until now. */
+/** Traces that are not recording, if the period reaches until now. */
 function missedNow(shown, until) {
   const missed = until ? [] : shown.filter((trace) => MISSES.has(trace.state));
   if (!missed.length) return null;

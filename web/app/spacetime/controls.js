@@ -1,4 +1,4 @@
-// What stands around the canvas, as real text and buttons: the toolbar, the list of events in view, and
+// Controls around the canvas, as real text and buttons: the toolbar, the list of events in view, and
 // the line below.
 import { html } from "../core/html.js";
 import { compact, count, plural } from "../core/format.js";
@@ -127,7 +127,7 @@ export function ViewList({ stage: { scene, model, drawn } }) {
   </div>`;
 }
 
-/** How much is in view, and what the marks mean. */
+/** The amount in view, and the meaning of the marks. */
 export function Foot({ stage }) {
   const { scene, model, loader } = stage;
   const { events, far } = stage.drawn.value;

@@ -150,7 +150,7 @@ function plot(pixels, scene, colors, first, last, { across, down }) {
   const width = Math.round(view.width);
   const height = Math.round(view.height);
   const { top, rowPixels } = view;
-  // Where the pixels of each participant begin: worked out once, looked up a million times.
+  // The start of each participant's pixels: worked out once, looked up a million times.
   const left = Int32Array.from(laneOf, (lane) => (view.x(lane) | 0) - (across >> 1));
   for (let k = first; k < last; k += 1) {
     const i = order[k];

@@ -1,4 +1,4 @@
-// What frames the events: lanes, row labels, cut silences, gaps, and the minimap at the side.
+// The frame of the events: lanes, row labels, cut silences, gaps, and the minimap at the side.
 import { said, seconds, time } from "../core/format.js";
 import { placeOf } from "./layout.js";
 import { NONE } from "./model.js";
@@ -107,7 +107,7 @@ export function paintGaps(context, { gaps, view }, palette) {
 
 const BINS = 400;
 
-/** How many events each bin of the strip holds, relative to the fullest. */
+/** The events in each bin of the strip, relative to the fullest. */
 export function densities({ rows, model }) {
   const bins = new Float32Array(BINS);
   if (!rows.height) return bins;

@@ -62,8 +62,7 @@ const LOADED = {
   cause: (model, i) => model.firstCause(i),
 };
 
-// Where the loaded events end the API is asked, so that a key never does nothing only because
-// something has not been fetched yet.
+// Asks the API where the loaded events end, so that no key fails because an event was not fetched yet.
 const STORED = {
   next: ({ participant }, id, fetch) => fetch({ participant, after: id }),
   previous: ({ participant }, id, fetch) => fetch({ participant, before: id }),

@@ -8,7 +8,7 @@ const MOST_HEADS = 400;
 const LEAST_LABEL = 16;
 const STRAIGHT = 104; // narrower lanes have slanted names, or only their beginnings could be read
 
-/** What colour a service has in the style sheet; 0 is none that is known. */
+/** A service's colour in the style sheet; 0 is the unknown service's. */
 export const serviceTone = (service) => `var(--${service ? `service-${service}` : "ink-faint"})`;
 
 const isSlanted = (view) => view.lanePixels < STRAIGHT;

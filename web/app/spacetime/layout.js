@@ -1,4 +1,4 @@
-// Where everything stands: events in rows, participants in lanes, and the links between events.
+// The layout: events in rows, participants in lanes, and the links between events.
 import { plural } from "../core/format.js";
 import { lowerBound, NONE } from "./model.js";
 import { serviceName } from "./services.js";
@@ -129,7 +129,7 @@ export function groupOf(who, grouping) {
 
 const PLACED = /^(.+) \((.+)@([^@]+)\)( #\d+)?$/; // `stock (guest@127.0.0.1) #2`
 
-/** What the head of its group says is not said again. */
+/** A lane's label, without what the head of its group says. */
 function lane({ who, title, name }, grouping) {
   const [, client, user, place, number = ""] = PLACED.exec(title) ?? [];
   if (grouping === "service" && client !== undefined && client === name) {
@@ -200,7 +200,7 @@ export class Edges {
     }
   }
 
-  /** Whether there is an edge that `accept(from, to)` takes. */
+  /** True if there is an edge that `accept(from, to)` takes. */
   some(accept) {
     for (let e = 0; e < this.length; e += 1) if (accept(this.from[e], this.to[e])) return true;
     return false;

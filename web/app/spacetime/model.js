@@ -1,9 +1,9 @@
 // The loaded events as columns of numbers, in id order. A million objects would be slow to walk
 // and large to keep; columns of a million numbers are neither.
 //
-// What is loaded is always one unbroken span of ids of one virtual host. Id order is a linear
+// Loaded events are always one unbroken span of ids of one virtual host. Id order is a linear
 // extension of happens-before, so every path between two loaded events runs through loaded ones:
-// what is computed here about two loaded events is exact.
+// answers about two loaded events are exact.
 import { toMicros, visible } from "../core/format.js";
 import { about, ACTS } from "../ui/marks.js";
 
@@ -26,7 +26,7 @@ const COLUMNS = {
   who: Int32Array, // index of the participant's name there
 };
 
-/** What is asked of the API: the fields that the columns are made of, and the links. */
+/** The request to the API: the fields that the columns are made of, and the links. */
 export const FORM = {
   columns:
     "id,vhost,type,match,cause,participant,participant_name,lamport,recorded_at,exchange,queue,routing_keys,quiet",
@@ -153,7 +153,7 @@ export class Model {
     }
   }
 
-  /** What a participant is called by its newest loaded event, as it calls itself. */
+  /** A participant's own name, by its newest loaded event. */
   nameOf(participant) {
     return this.labels[this.who[this.lastOf.get(participant)]];
   }
@@ -218,7 +218,7 @@ export function lowerBound(low, high, reached) {
 }
 
 /**
- * What publishes name as their causes, and what the broker did. Few events have any and some have
+ * Links to causes that publishes name, and the broker's own. Few events have any and some have
  * several, so these stand beside the columns of the events: by effect, as the events are.
  */
 class Links {
@@ -238,7 +238,7 @@ class Links {
     return this.effect.length;
   }
 
-  /** Whether the broker did any of it. */
+  /** True if any link is the broker's own. */
   get hasActs() {
     return this.step.some(({ kind }) => kind in ACTS);
   }
@@ -278,7 +278,7 @@ class Links {
     this.step = this.step.slice(from);
   }
 
-  /** What leads from one event to another beside messages, by their indexes. */
+  /** Links from one event to another, beside messages, by their indexes. */
   stepOf(cause, effect) {
     for (let k = this.firstOf(effect); this.effect[k] === effect; k += 1) {
       if (this.cause[k] === cause) return this.step[k];

@@ -25,7 +25,7 @@ export function placesOf(model, numbers, keyOf, known = []) {
   return !known.length && rightwards(model, places) < 0 ? new Map(row.reverse().map((number, place) => [number, place])) : places;
 }
 
-/** How many more messages go to the right than to the left. */
+/** Messages that go to the right, less those that go to the left. */
 function rightwards({ length, cause, participant }, places) {
   let more = 0;
   for (let i = Math.max(0, length - MOST_LOOKED_AT); i < length; i += 1) {
@@ -34,7 +34,7 @@ function rightwards({ length, cause, participant }, places) {
   return more;
 }
 
-/** How many messages went from each participant to each other one, either way. */
+/** Messages between each two participants, either way. */
 function exchanged({ length, cause, participant }) {
   const pairs = new Map();
   for (let i = Math.max(0, length - MOST_LOOKED_AT); i < length; i += 1) {
@@ -59,14 +59,14 @@ function nearEachOther(items, ties, known = []) {
   let row = known;
   for (const item of others) row = put(row, item, ties);
   if (known.length) return row;
-  // Those that came first had nobody to stand by.
+  // Again: the first ones had no neighbours to be put beside.
   for (let turn = 0; turn < TURNS && items.length <= MOST_AGAIN; turn += 1) {
     for (const item of items) row = put(row.filter((one) => one !== item), item, ties);
   }
   return row;
 }
 
-/** Where the ties to it, and those that it comes between, are shortest; of several such places the last. */
+/** The position with the shortest ties to it and across it; of several such positions the last. */
 function put(row, item, ties) {
   const place = new Map(row.map((one, n) => [one, n]));
   const own = [...(ties.get(item) ?? [])].filter(([other]) => place.has(other));

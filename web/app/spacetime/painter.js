@@ -32,7 +32,7 @@ export function palette() {
     future: color("--good"),
     chain: color("--pin-a"),
     pins: { A: color("--pin-a"), B: color("--pin-b") },
-    // Those of the services, then that of odd deliveries; and all of them once more, dimmed.
+    // The services' colours, then that of odd deliveries; and all of them once more, dimmed.
     pixels: Uint32Array.from([1, DIMMED_PIXELS].flatMap((alpha) => dots.map((tone) => packed(tone, alpha)))),
   };
 }

@@ -1,4 +1,4 @@
-// What is in view as a file: the same painting on a larger canvas, or on a context that writes SVG, with
+// The view as a file: the same painting on a larger canvas, or on a context that writes SVG, with
 // the names of the lanes above it.
 import { saveBlob } from "../core/download.js";
 import { dateTime, said, visible } from "../core/format.js";

@@ -12,14 +12,14 @@ import { bulgeOf, View } from "./view.js";
 const MOST_ENDS = 6000;
 const ends = new Int32Array(MOST_ENDS);
 
-/** How far a point is from a line between two others. */
+/** The distance of a point from a line between two others. */
 function fromLine(x, y, x1, y1, x2, y2) {
   const [dx, dy] = [x2 - x1, y2 - y1];
   const along = Math.max(0, Math.min(1, ((x - x1) * dx + (y - y1) * dy) / (dx * dx + dy * dy || 1)));
   return Math.hypot(x - x1 - along * dx, y - y1 - along * dy);
 }
 
-/** How far a message to its own lane stands out from it at a height between its ends. */
+/** The distance of a message to its own lane from that lane, at a height between its ends. */
 function bulgeAt(view, y, y1, y2) {
   const along = (y - y1) / (y2 - y1 || 1);
   return 3 * bulgeOf(view) * along * (1 - along);
@@ -127,7 +127,7 @@ export class Scene {
     this.arrange();
   }
 
-  /** How many participants have no lane because nothing of theirs is in view. */
+  /** The number of participants without a lane because nothing of theirs is in view. */
   get foldedAway() {
     return this.folding && this.shown ? this.model.lastOf.size - this.shown.size : 0;
   }
@@ -167,7 +167,7 @@ export class Scene {
     return new Set([...seen.keys()].filter((number) => seen[number]));
   }
 
-  /** Where a gap is among the loaded events: nowhere, if it is before the first or after the last. */
+  /** A gap's rows among the loaded events: none if it is before the first or after the last. */
   gapRows({ after, before, reason }) {
     const { model, rows } = this;
     const [first, last] = [model.id[0], model.id[model.length - 1]];

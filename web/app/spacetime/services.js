@@ -1,10 +1,10 @@
 // Services: what programs are part of, each in a colour that is told apart from those beside it.
 
-/** What a program is part of: how its client names itself, or else its user. */
+/** The service that a program is part of: its client's own name, or else its user. */
 export const serviceName = (who) => who?.client ?? who?.user;
 
 export const SERVICE_COLORS = 10;
-// Which of the style sheet's colours are hard to tell apart side by side; a test measures them.
+// Colours of the style sheet that are hard to tell apart side by side; a test measures them.
 const ALIKE = new Set(["1 4", "1 9", "4 9", "2 7", "2 8", "3 7", "3 10", "5 10"].flatMap((pair) => [pair, pair.split(" ").reverse().join(" ")]));
 const isAlike = (a, b) => a === b || ALIKE.has(`${a} ${b}`);
 

@@ -96,7 +96,7 @@ function Diagram({ vhost: name, subset = null }) {
 
 const isoOf = (microseconds) => new Date(microseconds / 1000).toISOString();
 
-/** What the diagram is of, in the service's words. */
+/** The diagram's subject, in the service's words. */
 function Subject({ subset }) {
   const { sentence, truncated, answer, events } = subset;
   return html`<div class="subject"><strong>${said(sentence)}</strong>

@@ -28,15 +28,15 @@ const SPARE = 2_000;
 const light = param("light");
 const folded = param("folded");
 
-/** What the rows are: "lamport" or "time". */
+/** The rows' scale: "lamport" or "time". */
 const kind = computed(() => (route.value.params.rows === "lamport" ? "lamport" : "time"));
 export const grouping = computed(() => route.value.params.group ?? "service");
-/** Whether lanes without anything in view are shown. */
+/** True if lanes without anything in view are shown. */
 export const allLanes = computed(() => route.value.params.lanes === "all");
-/** Whether only the events of a chain or conversation are shown, and so only their lanes. */
+/** True if only the events of a chain or conversation are shown, and so only their lanes. */
 export const alone = computed(() => route.value.params.only !== "off");
 export const listed = computed(() => route.value.params.list === "on");
-/** Whether the legend is open. */
+/** True if the legend is open. */
 export const explained = computed(() => route.value.params.legend === "on");
 export const live = computed(() => route.value.params.live === "on");
 
@@ -269,7 +269,7 @@ export class Stage {
     });
   }
 
-  /** What is under the pointer at (x, y), or nothing without a place. */
+  /** The thing under the pointer at (x, y), or nothing without a position. */
   hover(x, y) {
     this.pointer = x === undefined ? [] : [x, y];
     const { scene, model } = this;

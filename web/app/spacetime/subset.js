@@ -8,7 +8,7 @@ const CHAIN_PAGE = 1000;
 const CONVERSATION_PAGE = 5000;
 const MOST = 10_000;
 
-/** What the address asks for: `{kind, chain | conversation, via}`, or null. */
+/** The subset in the address: `{kind, chain | conversation, via}`, or null. */
 export function askedIn({ chain, conversation, via }) {
   const ends = /^(\d+),(\d+)$/.exec(chain ?? "");
   if (ends) return { kind: "chain", ends: [ends[1], ends[2]], via };

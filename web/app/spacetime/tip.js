@@ -1,4 +1,4 @@
-// What is under the pointer: an event, or the message or link that an arrow stands for.
+// The tip at the pointer: an event, or the message or link that an arrow stands for.
 import { html } from "../core/html.js";
 import { dateTime, passed } from "../core/format.js";
 import { ACTS, MatchMark, TypeMark } from "../ui/marks.js";

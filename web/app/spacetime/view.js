@@ -1,4 +1,4 @@
-// Which part of the diagram is in view, and the ways to move it. Rows and lanes are units of the
+// The part of the diagram in view, and its moves. Rows and lanes are units of the
 // diagram, pixels those of the screen.
 
 export const GUTTER = 92; // for the row labels
@@ -9,7 +9,7 @@ const DEFAULT_LANE = 52;
 const MOST_ROW = 64;
 const DEFAULT_ROW = 24;
 
-/** How far the middle of a message from a lane to itself is drawn from that lane, in pixels. */
+/** The distance between a lane and the middle of a message to itself, in pixels. */
 export const bulgeOf = ({ lanePixels }) => Math.min(26, lanePixels * 0.4);
 
 export class View {

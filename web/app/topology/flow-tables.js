@@ -15,7 +15,7 @@ const SHARES = ["p50", "p95", "p99"];
 const Waits = ({ of }) =>
   SHARES.map((name) => html`<td class="number" key=${name}>${of ? passed(of[name]) : "–"}</td>`);
 
-/** How long a receiver works on what a queue hands to it. */
+/** Handling times of a receiver for a queue's messages. */
 function InProgram({ flows, queue, receiver }) {
   const program = flows.programs.get(`${queue}\n${receiver}`);
   const of = program?.seconds ?? percentiles(program?.waits);

@@ -1,4 +1,4 @@
-// Who sends what where, counted from events: publishers → exchanges → queues → receivers.
+// Flows, counted from events: publishers → exchanges → queues → receivers.
 import { plural, rate, toMicros } from "../core/format.js";
 import { serviceIn } from "../ui/names.js";
 
@@ -7,7 +7,7 @@ export const FIELDS =
   "id,type,match,cause,participant_name,user,recorded_at,exchange,queue,routed_queues";
 
 /**
- * What is drawn and listed. `nodes` by column and `links` between columns are Maps of {key, from, to,
+ * The drawn and listed flows. `nodes` by column and `links` between columns are Maps of {key, from, to,
  * count, unmatched, failed, waits}, `deaths` a Map of the ways from a queue to the exchange that its dead
  * letters went through, with `reasons` and where they went (`into`), and `programs` a Map of {receiver,
  * queue, waits}. `waits` are seconds: from the trace message of a publish to that of its delivery, or from
@@ -24,7 +24,7 @@ export function emptyFlows() {
   };
 }
 
-/** Who acts, as it is asked for: a service is what a participant is called without its place. */
+/** Names of those who act, by kind: a service is a participant's name without its place. */
 const ACTORS = { service: (e) => serviceIn(e.participant_name), user: (e) => e.user, participant: (e) => e.participant_name };
 
 /** `by`: services, users or participants. `died`: by the id of a dead letter's delivery, the queue where it died last and the reason. */
@@ -132,7 +132,7 @@ export function flowing(count, seconds) {
 const SHARES = [0, 0.01, 0.1]; // of what flows: none failed, few, some, many
 const WAITS = [0.01, 0.1, 1, 10]; // s
 
-/** How bad it is, from 0: by the share that failed (to 3), or the median wait (to 4); null if unknown. */
+/** Severity from 0: by the share that failed (to 3), or the median wait (to 4); null if unknown. */
 export function toneOf(entry, colour) {
   if (colour === "waits") {
     const median = waitsOf(entry)?.p50;

@@ -49,7 +49,7 @@ function firstPlace({ columns, place }, n) {
   return node ? place.get(`${n}\n${node.key}`) : { x: 0, width: 0 };
 }
 
-/** What a node says of its times from `least` seconds on: how long messages wait in queues, and how long programs work on them. */
+/** A node's times from `least` seconds on: messages' waits in queues, and programs' work on them. */
 function timesOf(node, column, least = 0) {
   const median = waitsOf(node)?.p50 ?? null;
   const worked = (node.worked ?? percentiles(node.works))?.p50 ?? null;
@@ -158,7 +158,7 @@ const KEYS = {
   ],
 };
 
-/** What the colours and lines of the drawing mean. */
+/** The meaning of the drawing's colours and lines. */
 export function FlowLegend({ colour, flows }) {
   const dead = [...flows.deaths.values()].some((death) => death.from !== null);
   return html`<ul class="flow-legend" aria-label="Legend">

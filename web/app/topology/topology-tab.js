@@ -126,7 +126,7 @@ function Source({ amount, counted }) {
   </select>`;
 }
 
-/** What is missing from the numbers of a counted period. */
+/** Gaps in the numbers of a counted period. */
 function Lacking({ topology }) {
   const { gaps, publishes, routes, deliveries } = topology;
   const cut = [publishes, routes, deliveries].some((list) => list.length >= MOST_COUNTED);

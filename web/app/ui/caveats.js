@@ -1,4 +1,4 @@
-// What an answer says against itself: gaps in its span, doubts about who acts, quiet traffic.
+// Caveats of an answer: gaps in its span, doubts about who acts, quiet traffic.
 import { html } from "../core/html.js";
 import { dateTime, plural, said, sentence } from "../core/format.js";
 import { href } from "../core/route.js";

@@ -1,4 +1,4 @@
-// What kinds of failure are called, and how each looks.
+// Kinds of failure: their words and looks.
 import { html } from "../core/html.js";
 import { href } from "../core/route.js";
 import { Value } from "./marks.js";
@@ -17,7 +17,7 @@ const REASONS = { rejected: "rejected", expired: "expired", maxlen: "queue full"
 
 export const reasonWord = (reason) => REASONS[reason] ?? reason;
 
-/** What is overdue leads to its assertion. */
+/** A failure's kind; an overdue one is a link to its assertion. */
 export function KindMark({ kind, reason, vhost }) {
   const [tone, word, meaning] = KINDS[kind] ?? ["", kind.replaceAll("_", " ")];
   const said = reason && html`<${Value}>${reasonWord(reason)}<//>`;

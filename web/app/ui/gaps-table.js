@@ -6,7 +6,7 @@ import { Value } from "./marks.js";
 import { Panel } from "./panel.js";
 import { Table } from "./table.js";
 
-/** When trace messages may have been lost, or were not asked for; renders nothing if never. */
+/** Spans in which trace messages may have been lost, or were not asked for; renders nothing if there are none. */
 export function GapsTable({ traces }) {
   const gaps = traces.flatMap((trace) => trace.gaps.map((gap) => ({ ...gap, vhost: trace.vhost })));
   if (!gaps.length) return null;

@@ -1,7 +1,7 @@
 // Gaps: losses, and what is left out by choice.
 
-/** Whether a gap is no loss: only some exchanges and queues were asked for. */
+/** True if a gap is no loss: only some exchanges and queues were asked for. */
 export const isChosen = (gap) => gap.declared === true && !gap.quarantined;
 
-/** How many gaps of a trace are no choice. */
+/** The number of a trace's gaps that nobody chose. */
 export const losses = (trace) => trace.gaps.filter((gap) => !isChosen(gap)).length;

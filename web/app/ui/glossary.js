@@ -1,4 +1,4 @@
-// What the words mean that only this page uses: shown on hover and focus, and listed by `?`.
+// Glossary of the page's own words: shown on hover and focus, and listed by `?`.
 export const GLOSSARY = {
   participant: "Who acts: by default a program, told by its user, its place and its connection's name. What it receives may have a part in everything it publishes later.",
   event: "A publish, or the delivery of a message to a consumer.",
@@ -17,7 +17,7 @@ export const GLOSSARY = {
   quiet: "Traffic that is stored but not followed, such as heartbeats: it joins no clocks.",
 };
 
-// How the words stand in headings.
+// Forms of the words in headings.
 const ALSO = { participants: "participant", gaps: "gap", events: "event", doubts: "sound" };
 
 /** The glossary's name of a word as it is written somewhere, or undefined. */

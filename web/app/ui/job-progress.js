@@ -3,7 +3,7 @@ import { said } from "../core/format.js";
 import { cancelJob } from "../core/jobs.js";
 import { Alert } from "./panel.js";
 
-/** How far a job is and a way to cancel it, or why it ended without a result. */
+/** A job's progress and a way to cancel it, or why it ended without a result. */
 export function JobProgress({ job, noun = "job", children }) {
   if (job.state === "failed") return html`<div class="job-line"><${Alert}>${said(job.error)}<//></div>`;
   if (job.state === "cancelled") return html`<p class="job-line soft">The ${noun} was cancelled.</p>`;

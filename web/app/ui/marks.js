@@ -24,14 +24,14 @@ const MATCHES = {
   untraced: ["", "untraced"],
 };
 
-/** What the broker did: how a delivery came of the event that it has among its `links`, by their `kind`. */
+/** The broker's own links: how a delivery came of the event among its `links`, by `kind`. */
 export const ACTS = { returned: "given back", rejected: "rejected", overflow: "pushed out of its queue" };
 
-/** What leads from one event to the next, in words; a link by its rule, where that is said. */
+/** A step from one event to the next, in words; a link by its rule, if it has one. */
 export const stepText = ({ how, kind, rule }) =>
   ACTS[how] ?? ACTS[kind] ?? ([kind, rule].filter(Boolean).join(" ") || how);
 
-/** Whether a match is out of the ordinary. */
+/** True if a match is out of the ordinary. */
 export const isOdd = (match) => Boolean(MATCHES[match]?.[0]);
 
 export function MatchMark({ match }) {
@@ -50,7 +50,7 @@ const SETTLEMENTS = {
 
 export const settlementWord = (settlement) => SETTLEMENTS[settlement]?.[1] ?? settlement;
 
-/** What became of a delivery at its consumer; `at` is when. */
+/** A delivery's settlement by its consumer; `at` is its time. */
 export function SettlementMark({ settlement, at }) {
   const [tone, word, meaning] = SETTLEMENTS[settlement] ?? ["", "unknown", "Nothing told what its consumer made of it"];
   const title = meaning ?? (at ? `At ${dateTime(at)}` : undefined);

@@ -30,7 +30,7 @@ export function Alert({ tone = "bad", children, action }) {
   </div>`;
 }
 
-/** What is wrong, and a button to try again. */
+/** An error, and a button to try again. */
 export function Failure({ error, onRetry }) {
   return html`<${Alert}
     action=${html`<button class="button small" onClick=${onRetry}>Try again</button>`}>
@@ -38,7 +38,7 @@ export function Failure({ error, onRetry }) {
   <//>`;
 }
 
-/** What to show until a load has data: that it is loading, or its error. Null once it has. */
+/** Stands in until a load has data: says that it is loading, or its error. Null once it has data. */
 export function pending({ data, error, reload }, what) {
   if (data !== undefined) return null;
   if (!error) return html`<p class="loading" role="status">Loading ${what} …</p>`;

@@ -18,7 +18,7 @@ export function PeriodSelect({ more }) {
   </select>`;
 }
 
-/** Which of the periods `since` means; it was set a while ago when it comes out of a link. */
+/** The period that `since` means; it was set a while ago if it comes from a link. */
 function periodOf({ since, until }) {
   if (!since && !until) return "";
   if (until || !since) return "other";

@@ -1,4 +1,4 @@
-// What would tie messages together, in a line: to see it so, to adopt it, and to take that back.
+// A proposed rule in a line: to preview it, to adopt it, and to take that back.
 import { useEffect } from "../../vendor/hooks.js";
 import { signal } from "../../vendor/signals.js";
 import { html } from "../core/html.js";

@@ -1,4 +1,4 @@
-// How two events are related, in words.
+// The relation of two events, in words.
 
 const WORDS = {
   before: ["happened before", "A may have had a part in B."],
@@ -12,7 +12,7 @@ export const relationWord = (answer) =>
     ? "has no known relation to"
     : (WORDS[answer.relation]?.[0] ?? answer.relation);
 
-/** Of what is not certain. */
+/** The meaning of a relation; an unknown answer has its own. */
 export const relationMeaning = (answer) =>
   answer.answer === "unknown"
     ? "As far as is known, neither influenced the other."

@@ -6,10 +6,10 @@ import { Icon } from "./icons.js";
 import { useSheet } from "./sheet.js";
 
 const MOST = 30;
-// Of the moment, not of the view.
+// Parameters of the moment, not of the view.
 const PASSING = Object.fromEntries(["at", "event", "a", "b", "report", "job"].map((name) => [name, null]));
 
-/** What is shown, as it would be saved. */
+/** The present view's address, as it would be saved. */
 export const addressNow = () => hrefHere(PASSING);
 
 /** `[{name, address}]`: those of this view. */

@@ -1,4 +1,4 @@
-// Which queues and services became slow within the last hour, and since when.
+// Queues and services that became slow within the last hour, and since when.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { uncountedText } from "../core/counted.js";

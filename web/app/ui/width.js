@@ -1,4 +1,4 @@
-// How wide an element is, for what is drawn in it.
+// The width of an element, for drawings in it.
 import { useLayoutEffect, useState } from "../../vendor/hooks.js";
 
 /** The width in pixels of the element that `box` refers to, `first` until it is measured; `isDrawn`: whether it is there. */

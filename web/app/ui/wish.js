@@ -1,4 +1,4 @@
-// What one may wish for when a trace is first started: who counts as a participant, what is taken and kept.
+// Choices at a trace's first start: who counts as a participant, what is taken and kept.
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 

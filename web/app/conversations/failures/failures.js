@@ -53,7 +53,7 @@ function Found({ first, loaded }) {
       <${ItemsTable} items=${items} several=${several} /><//>`;
 }
 
-/** What makes the answer less than certain: of the virtual host asked for, or of any of them. */
+/** Caveats of the answer, for this virtual host or for all. */
 function Uncertain({ answer }) {
   if (answer.complete !== undefined) return html`<${Caveats} answer=${answer} />`;
   const doubtful = (traces.value.data ?? []).filter(({ gaps, sound }) => gaps.length || !sound);

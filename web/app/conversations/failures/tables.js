@@ -69,11 +69,11 @@ function Item({ item, several, short }) {
   </tr>`;
 }
 
-/** What says that it failed, and not which message: at best there is one that it may be. */
+/** A failure without its message: at best there is one that it may be. */
 const Unnamed = ({ candidate }) => html`<br /><span class="soft small">of which message: not known${candidate &&
   html`; it may be <a href=${hrefHere({ event: String(candidate) })} title="The newest delivery of the same body to whoever says so">#${candidate}</a>`}</span>`;
 
-/** Who was handed the message last, and by which delivery. */
+/** The participant that was handed the message last, and the delivery. */
 function By({ name, handed }) {
   const said = html`<${Value}>${name}<//>`;
   return handed ? html`<a href=${hrefHere({ event: String(handed) })} title=${`Handed over by event ${handed}`}>${said}</a>` : said;

@@ -1,4 +1,4 @@
-// What became of a publish, queue by queue: no confirm tells a publisher this.
+// A publish's fate, queue by queue: no confirm tells a publisher this.
 import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
 import { inOurTime, said, time, visible } from "../../core/format.js";

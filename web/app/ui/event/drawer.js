@@ -48,7 +48,7 @@ export default function EventDrawer({ id }) {
   </aside>`;
 }
 
-// Where the drawer covers all, one that is pinned makes room for the other.
+// On a narrow screen the drawer covers everything: pinning an event closes it, so that another can be chosen.
 const NARROW = matchMedia("(max-width: 620px)");
 
 function Actions({ id }) {
@@ -98,7 +98,7 @@ function Details({ event }) {
     <${Clocks} event=${event} />`;
 }
 
-/** What it is, who sent it to whom, and when. */
+/** The event's type, sender, receiver and time. */
 function Headline({ event }) {
   const { cause, queue, participant_name: who, routed_queues: queues } = event;
   const { data: sent } = useResource(async (signal) => (cause ? api.event(cause, signal) : null), [cause], { every: 0 });

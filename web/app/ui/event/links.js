@@ -1,4 +1,4 @@
-// What an event names as its cause, and what names it, by rule; and what the broker did that led to it or from it.
+// Links of an event by rule, to its causes and its effects, and the broker's own.
 import { html } from "../../core/html.js";
 import { count } from "../../core/format.js";
 import { hrefEvent } from "../../core/route.js";

@@ -36,7 +36,7 @@ export function Payload({ event }) {
   </section>`;
 }
 
-/** What can be compared with: the pinned events, and the publish that a delivery came of. */
+/** Events to compare with: the pinned ones, and a delivery's publish. */
 function others({ id, cause }) {
   const named = [[pinnedA.value, "A"], [pinnedB.value, "B"], [cause, "its publish"]];
   return named.filter(([one], n) => one && String(one) !== String(id) && named.findIndex(([x]) => String(x) === String(one)) === n);
@@ -65,7 +65,7 @@ function Tools({ body, view, event, other, onCompare }) {
 
 const SIGNS = { "-": "del", "+": "ins", " ": "span" };
 
-/** What differs from another event's payload: JSON with its names in order. */
+/** Differences from another event's payload: JSON with its names in order. */
 function Compared({ id, event, body }) {
   const { data, error } = useResource((signal) => api.event(id, signal), [id], { every: 0 });
   if (error) return html`<p class="soft">${reasonOf(error)}</p>`;

@@ -20,7 +20,7 @@ export function Properties({ event: { vhost, properties, recorded_at } }) {
 
 const DAY = 86_400_000; // ms
 
-/** Whether a `timestamp`, seconds since 1970, was milliseconds, of which the broker's trace has 32 bits: near now if made whole. */
+/** True if a `timestamp` was set in milliseconds, of which the broker's trace keeps 32 bits: near now once restored. */
 function isCut(value, recordedAt) {
   const now = Date.parse(recordedAt);
   return Number.isInteger(value) && Math.abs(1000 * value - now) > DAY

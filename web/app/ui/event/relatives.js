@@ -71,7 +71,7 @@ function useWalk({ id }, side, via, limit) {
   return useResource(load, [id, side, via, limit], { every: 0 });
 }
 
-/** How many are evident, and how many more are possible. */
+/** Counts of the evident ones, and of more that are possible. */
 function bounds(side, links, any, evident) {
   const { did, may } = SIDES[side];
   const others = any.items.filter(({ id }) => !evident.has(id)).length;

@@ -1,4 +1,4 @@
-// What events touched of all that came since: what they caused, what they may have, and the rest, which
+// Events since these: those that they caused, those that they may have, and the rest, which
 // they cannot have or of which nobody knows. Each number opens its list; which one is open is in the address, and
 // until when, as `touched` and `touched_until`.
 import { useState } from "../../../vendor/hooks.js";
@@ -84,7 +84,7 @@ const WORDS = {
   cannot_have: "cannot have been",
 };
 
-/** What is not certain is never said to be impossible. */
+/** Nothing uncertain is called impossible. */
 const wordOf = (verdict, data) => (verdict === "cannot_have" && !isSure(data) ? "not known to have been" : WORDS[verdict]);
 
 /** `[{name, verdict, word, first}]`: the services that did something, and in words what is known of each. */
