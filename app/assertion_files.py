@@ -25,9 +25,9 @@ from model.assertions.language import (
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INT, _NULL = "tag:yaml.org,2002:int", "tag:yaml.org,2002:null"
-# Each assertion is a mapping of some five keys and values: what has more than these is none.
+# Each assertion is a mapping of some five keys and values: a file with more values is none.
 MOST_VALUES = 20 * MOST_ASSERTIONS
-# Longer ones are texts: no number that is asked for has so many digits.
+# Longer ones are texts: no number in an assertion has that many digits.
 _LONGEST_NUMBER = 20
 # The parser compares each directive with all before it.
 _DIRECTIVE = re.compile(r"^%", re.MULTILINE)

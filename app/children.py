@@ -1,15 +1,14 @@
 """A child process that speaks lines of JSON: it reads its stdin and answers on its stdout.
 
-It runs in a session of its own, which has the service's priority: a Ctrl-C is for the service,
-which then ends its children in order, and one signal to its group ends all that belongs to a child.
-A child ends when its stdin does, so none outlives the service.
+It runs in a session of its own with the service's priority: a Ctrl-C reaches only the service,
+which then ends its children in order, and one signal to the child's group ends everything that
+belongs to it. A child ends when its stdin does, so none outlives the service.
 
-The service may have been started in a folder of another user. A child does not run there: Python
-would import a ``queue.py`` from it, and Spark would take an installation in the folder above it.
-
-Nor does it get all of our environment, only what it needs: that can be read as long as a process
-lives, and is inherited by whatever it starts. Ours holds passwords (``ITC_AMQP_URL``) and whatever
-else the operator exported. A child reads what it has to know from stdin.
+The service may have been started in another user's folder. A child does not run there: Python would
+import a ``queue.py`` from it, and Spark would take an installation in the folder above it. Nor does
+it get our whole environment, which can be read as long as a process lives, and is inherited by
+whatever it starts: ours holds passwords (``ITC_AMQP_URL``) and whatever else the operator exported.
+A child reads its secrets from stdin.
 """
 
 from __future__ import annotations
@@ -79,9 +78,8 @@ class Child(Generic[T]):
     ) -> Child[T]:
         """Start a command whose lines are read as ``says``, of up to ``line_bytes`` each.
 
-        ``environment`` is what it gets beside what it needs of ours. ``hear`` gets the
-        lines of its stderr as they come, a long one perhaps in parts; if it is None they go where
-        ours go.
+        ``environment`` is added to the part of ours that it needs. ``hear`` gets the lines of its
+        stderr as they come, a long one perhaps in parts; if it is None they go where ours go.
         """
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -128,7 +126,7 @@ class Child(Generic[T]):
     async def read(self) -> T | None:
         """Wait for the next line; None if there are no more, because the child has ended.
 
-        One whose line cannot be read, or is too long, is ended: that may have been its answer.
+        A child whose line is invalid or too long is ended: it may have been its answer.
         """
         try:
             line = await self._stdout.readline()
@@ -150,7 +148,7 @@ class Child(Generic[T]):
         await self.kill()
 
     async def kill(self) -> None:
-        """Kill all that is left of its group, and wait until it has ended."""
+        """Kill the rest of its group, and wait until it has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         await self.wait()
@@ -161,7 +159,7 @@ class Child(Generic[T]):
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The part of an environment that a child process gets, for another folder than ours.
 
-    Its Python, and what Spark starts of it, imports nothing from the folder that it runs in.
+    Its Python, and Python under its Spark, import nothing from the folder that it runs in.
     """
     variables = {name: value for name, value in environment.items() if VARIABLES.fullmatch(name)}
     for name in filter(_OF_PATHS.fullmatch, variables):
@@ -170,7 +168,7 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _absolute(paths: str) -> str:
-    """Paths as they are meant here; to Python an empty one is the folder that it runs in."""
+    """Paths as they mean here; to Python an empty one is the folder that it runs in."""
     return os.pathsep.join(str(Path(path).absolute()) for path in paths.split(os.pathsep) if path)
 
 

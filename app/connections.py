@@ -1,7 +1,7 @@
-"""Bounds the number of client connections: in all, and from one address.
+"""Bounds on client connections: in all, and from one address.
 
-Each connection takes a descriptor, and a process has a limited number: the broker, the database
-and the exports need theirs whatever clients do.
+Each connection takes a descriptor, of which a process has a limited number: the broker, the
+database and the exports need theirs whatever clients do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from app.settings import Settings
 logger = logging.getLogger(__name__)
 
 CAPACITY = 4_096  # unless a setting says otherwise or there are too few descriptors
-_DESCRIPTORS_MOST = 65_536  # no more than that: some libraries loop over all of them
+_DESCRIPTORS_MOST = 65_536  # no more: some libraries loop over all of them
 _LOG_EVERY = 60.0  # seconds between two lines about refusals
 
 
@@ -36,10 +36,9 @@ class Admission:
     """Admits connections within both bounds, and ends a waiting one to make room for a new one.
 
     A connection without a complete request under way has nothing to lose but its place, so the one
-    that has waited longest goes first. A client that holds connections and says nothing loses to
-    one that asks something, even from the same address. If all are at work, the new one is refused.
-
-    A proxy named in the settings stands for many clients, so only the total bounds it.
+    that has waited longest goes first: a silent client loses to one with a request, even from the
+    same address. If all are at work, the new one is refused. A proxy named in the settings stands
+    for many clients, so only the total bounds it.
     """
 
     def __init__(
@@ -143,8 +142,8 @@ def descriptors() -> int:
 def open_admission(settings: Settings, metrics: HttpMetrics, available: int) -> Admission:
     """The bounds that follow from the settings and the number of descriptors.
 
-    Three eighths of the descriptors are kept for what the service itself opens, and for clients
-    that have connected and are about to be refused.
+    Three eighths of the descriptors are kept for the service's own files and connections, and for
+    clients that have connected and are about to be refused.
     """
     room = max(1, available * 5 // 8)
     capacity = settings.connections or min(CAPACITY, room)

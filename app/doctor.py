@@ -1,4 +1,4 @@
-"""Checks everything that the service depends on, and says what to do about what is wrong.
+"""Checks everything that the service depends on, and advises on what is wrong.
 
 The checks are independent: one that fails stops no other, so that one run shows everything.
 """
@@ -74,7 +74,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 async def examine(settings: Settings) -> AsyncIterator[Diagnosis]:
-    """Check one thing after the other; an error that several checks meet is said once."""
+    """Check one thing after the other; an error of several checks is reported once."""
     program = f"rabbitmq-itc {program_version()}, Python {python_version()}"
     yield Diagnosis("program", Grade.ok, program)
     management, seen_failures = management_api(settings), set[str]()
@@ -103,9 +103,8 @@ WELL = ""
 
 
 class Check(NamedTuple):
-    """A subject, what finds out about it, the grade where there is something to do, and more.
-
-    The checks that are ``following`` are made where there is nothing to do.
+    """A subject, its check, the grade if there is advice, and the checks that follow if there is
+    none.
     """
 
     subject: str
@@ -151,7 +150,7 @@ _UNREADABLE = "may this user read it? The service runs as another, mostly"
 
 
 def _advice(subject: str, error: ItcError) -> str:
-    """Advice on an error: one thing, that fits it."""
+    """One piece of advice that fits an error."""
     if isinstance(error, VirtualHostError):
         return "is ITC_AMQP_URL right, and has its user rights in any virtual host?"
     if isinstance(error, BadRequestError):
@@ -249,7 +248,7 @@ async def _store(settings: Settings) -> CheckResult:
 
 
 def _file_to_be(settings: Settings) -> Path | None:
-    """The SQLite file, if it is yet to be made: looking into it would make it."""
+    """The SQLite file, if it does not exist yet: opening it would create it."""
     database = parse_url(settings.database.reveal())
     if database.get_backend_name() != "sqlite" or not database.database:
         return None
@@ -270,7 +269,7 @@ def _without_tables(settings: Settings, finding: str) -> CheckResult:
 
 
 async def _trace_checks(settings: Settings, management: ManagementApi) -> list[Check]:
-    """The checks that need the store; none where it is yet to be made."""
+    """The checks that need the store; none if it does not exist yet."""
     url = settings.database.reveal()
     if _file_to_be(settings) is not None or not (await schema_state(url)).is_current:
         return []
@@ -291,7 +290,7 @@ async def _trace_checks(settings: Settings, management: ManagementApi) -> list[C
                 ),
                 Check(f"links {suffix}", partial(_links, trace, evidence, adoptable), Grade.better),
             ]
-            if trace.ledger:  # compared with the broker's counters, once that was done
+            if trace.ledger:  # there is nothing to compare before the first look at the counters
                 checks.append(Check(f"audit {suffix}", partial(_audit, trace)))
     finally:
         await store.close()
@@ -349,7 +348,7 @@ async def _participants(trace: Trace, doubts: Sequence[Doubt]) -> CheckResult:
 async def _links(
     trace: Trace, evidence: Evidence, proposals: Sequence[RuleProposal]
 ) -> CheckResult:
-    """The share of causes that messages name, and what would tie them together."""
+    """The share of causes that messages name, and a rule that would raise it."""
     if evidence.coverage is None:
         sentences = ["no message was published in answer to another yet", *_doubtful_causes(trace)]
         return "; ".join(sentences), WELL
@@ -383,7 +382,7 @@ async def _links(
 
 
 def _doubtful_causes(trace: Trace) -> Iterator[str]:
-    """Causes that are not certain, and what was not read; nothing where another check says why."""
+    """Ambiguous causes and unread values; nothing if the checkpoint is unreadable."""
     with contextlib.suppress(UnreadableCheckpointError):
         totals = Tracker.stored_totals(trace.checkpoint)
         if ambiguous := sum(counts.ambiguous for counts in totals.links.values()):
@@ -394,14 +393,14 @@ def _doubtful_causes(trace: Trace) -> Iterator[str]:
 
 
 def _percent(share: float) -> str:
-    """Never 100 % where something is missing."""
+    """A percentage, never 100 % while something is missing."""
     return f"{math.floor(1000 * share) / 10:g} %"
 
 
 async def _wrong_queue(
     trace: Trace, settings: Settings, management: ManagementApi
 ) -> CheckResult | None:
-    """A fault of the trace queue, and advice; None where all is well or there is none."""
+    """A fault of the trace queue, and advice; None if it is well or missing."""
     name = settings.trace_queue
     bounds = QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages)
     try:
@@ -420,7 +419,7 @@ async def _wrong_queue(
 
 
 class Right(NamedTuple):
-    """A right that is needed: on things such as ``example``, to which ``pattern`` gives it."""
+    """A right that is needed, on names like ``example``; ``pattern`` grants it."""
 
     verb: str
     label: str
@@ -440,7 +439,7 @@ def rights_to(queue: str, exchange: str = TRACE_EXCHANGE) -> list[Right]:
 
 
 def _rights_for_marks(queue: str, selection: Selection) -> list[Right]:
-    """Through the default exchange, or one of their own to which their queue is bound."""
+    """The rights to publish marks: by the default exchange, or by the marks' own."""
     prefix = queue_prefix(queue)
     configure, write, read = (
         Right(verb, f"{prefix}…", f"{prefix}0", f"^{re.escape(prefix)}") for verb in _VERBS
@@ -475,7 +474,7 @@ async def _lack_of_rights(
 
 
 def _permits(pattern: str, name: str) -> bool:
-    """As the broker reads it: found anywhere in the name; an empty one permits nothing."""
+    """Tell whether a pattern permits a name, as the broker reads it; an empty one permits none."""
     try:
         return bool(pattern) and re.search(pattern, name) is not None
     except re.error:

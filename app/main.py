@@ -46,15 +46,15 @@ from app.watch.opening import open_watches
 
 log = logging.getLogger(__name__)
 
-GRACE_SECONDS = 4.0  # for transactions that were broken off, and what waited for them
+GRACE_SECONDS = 4.0  # for transactions that were broken off, and for their callers
 UNLIMITED_SECONDS = 100 * 366 * 86_400
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The service as an ASGI application; its lifespan opens what it works with.
+    """The service as an ASGI application; its lifespan opens the parts.
 
-    Entering that raises `SettingsError` and, if the database is away, `OutageError`. If the broker
-    is away, the service waits for it.
+    Entering it raises `SettingsError` and, if the database is away, `OutageError`. If the broker is
+    away, the service waits for it.
     """
     return build(settings, lambda: open_services(settings), web_folder())
 
@@ -62,8 +62,8 @@ def create_app(settings: Settings) -> FastAPI:
 class Closing:
     """The time that the service may still take to end, once it is asked to.
 
-    When that is over it no longer waits for the database; and if it still does not end, it ends as
-    one does that is killed, which loses nothing.
+    After that it no longer waits for the database. If it still does not end, it exits like a killed
+    process, which loses nothing.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -81,9 +81,9 @@ class Closing:
     def when_stopping(
         self, work: Callable[[float], Awaitable[None]]
     ) -> Callable[[], Awaitable[None]]:
-        """Do some work at once when the service is asked to end, with the seconds that are left.
+        """Start some work as soon as the service is asked to end, with the seconds that are left.
 
-        The result waits until it is done, and lets go of it if the service ends for another reason.
+        The result waits until it is done, and cancels it if the service ends for another reason.
         """
 
         async def work_at_end() -> None:
@@ -149,7 +149,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
         )
         await claims.register()
         stack.push_async_callback(claims.leave)
-        if not await traces.others():  # what a killed one left
+        if not await traces.others():  # left by a killed process
             await store.restamps.clear()
             await asyncio.to_thread(folders.exports.sweep)
         await traces.resume()
@@ -208,13 +208,13 @@ def link_rules(path: Path | None, *, built_in: bool) -> tuple[Rule, ...]:
         Rules(rules)
     except OSError as error:
         raise SettingsError(f"ITC_LINK_RULES: {path}: {error.strerror}") from error
-    except ValueError as error:  # JSON's and a rule's own
+    except ValueError as error:  # errors of JSON, and of a rule
         raise SettingsError(f"ITC_LINK_RULES: {path}: {error}") from error
     return rules
 
 
 async def _say_what_there_is(settings: Settings, management: ManagementApi) -> None:
-    """Log what the service works with, and loudly if the broker refuses it or is away."""
+    """Log the versions that the service works with; warn if the broker refuses it or is away."""
     page = "with the dashboard" if web_folder() else "without a dashboard"
     log.info("the store is %s; %s", settings.database, page)
     try:

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A terminal that is closed sends SIGHUP: there is no configuration to be read again.
+# A closed terminal sends SIGHUP: there is no configuration to read again.
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BACKLOG = 2_048
 _TICKS_A_SECOND = 10  # uvicorn's
 _REQUESTS_END_WITHIN = 5.0  # seconds that a graceful stop leaves for answers under way
-_LEFT_SECONDS = 3.0  # for what is left when all parts have ended
+_LEFT_SECONDS = 3.0  # for the rest, after all parts have ended
 
 
 class Server(uvicorn.Server):
@@ -97,7 +97,7 @@ async def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> No
 
 
 def _backlog() -> int:
-    """The most that wait to be accepted: all are accepted at once, before any can be refused."""
+    """The most connections that wait: all are accepted at once, before any can be refused."""
     return min(_BACKLOG, max(1, descriptors() // 8))
 
 
@@ -155,8 +155,8 @@ def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
     raise_descriptors()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(app, settings, listener))
-        # All parts have ended. What is left is libraries' own: a connection, for example, that
-        # waits for a database that stalls. The loop would wait for that.
+        # All parts have ended. The rest is libraries' own: a connection, for example, that waits
+        # for a database that stalls. The loop would wait for that.
         cut_off = threading.Timer(_LEFT_SECONDS, os._exit, [0])
         cut_off.daemon = True
         cut_off.start()

@@ -1,8 +1,8 @@
 """The configuration: read once from ``ITC_*`` variables or ``.env``, then frozen.
 
-Here is what an operator decides, each setting once: from its field come the variable, the tables
-of ``docs/settings.md`` and the warning about variables that nothing reads. A bound that only
-protects the service is a constant of the module that keeps it.
+It has everything that an operator decides, each setting once: from its field come the variable, the
+tables of ``docs/settings.md`` and the warning about unknown variables. A bound that only protects
+the service is a constant of the module that keeps it.
 """
 
 from __future__ import annotations
@@ -349,7 +349,7 @@ class Settings(BaseSettings):
         return self.service_name or f"{socket.gethostname()}:{self.port}"
 
     def portable(self) -> dict[str, Any]:
-        """All of it as JSON-safe values, passwords too: for a process of our own, by its stdin."""
+        """All settings as JSON-safe values, passwords too: for a child process, by its stdin."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: _portable(value) for name, value in values.items() if value is not None}
 
@@ -364,7 +364,7 @@ class Settings(BaseSettings):
 
     @property
     def collector(self) -> dict[str, Any] | None:
-        """The collector of spans, for the worker alone: all but ``shown`` may hold secrets."""
+        """The collector of spans, for the worker: all parts but ``shown`` may hold secrets."""
         if self.otlp_export_url is None:
             return None
         parts = self.otlp_export_url.parts
@@ -421,8 +421,8 @@ def is_loopback(host: str) -> bool:
 def load_settings(**overrides: Any) -> Settings:
     """Read the environment and ``.env``.
 
-    Raises `SettingsError` with one line that names each variable at fault, never its value, or
-    says why ``.env`` is not to be read.
+    Raises `SettingsError` with one line that names each invalid variable, never its value, or says
+    why ``.env`` is not read.
     """
     try:
         with _own_file(Path(".env")) as file:
@@ -435,8 +435,8 @@ def load_settings(**overrides: Any) -> Settings:
 def _own_file(path: Path) -> Iterator[str | None]:
     """The name of an open file, None if there is none; `SettingsError` if it may be another's.
 
-    The service may be started in a folder of another user, whose settings are not ours: who may put
-    a link there chooses among all that is ours or root's, such as a log, and a pipe never ends.
+    The service may be started in another user's folder, whose settings are not ours: a link there
+    could point at any file of ours or of root, such as a log, and a pipe never ends.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -469,7 +469,7 @@ def _explain(fault: Mapping[str, Any]) -> str:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """``ITC_*`` variables that nothing reads: most likely misspelt."""
+    """``ITC_*`` variables that are no settings: most likely misspelt."""
     variables = {PREFIX + name.upper() for name in Settings.model_fields} | CLIENT_VARIABLES
     return sorted(
         name

@@ -54,7 +54,7 @@ typedef struct {
 static int
 find_leaf(const unsigned char *bits, size_t count, const char *path, Py_ssize_t length, Leaf *leaf)
 {
-    size_t here = 0, halved = 0; /* so many nodes before this one have halves */
+    size_t here = 0, halved = 0; /* nodes before this one that have halves */
     Py_ssize_t depth = 0;
     for (; bit_of(bits, here); depth++) {
         size_t next = 2 * halved + 1 + (depth < length && path[depth] != '0');

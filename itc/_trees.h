@@ -83,7 +83,7 @@ left_to_python(void)
     return -1;
 }
 
-/* Make a tree without nodes, with room for so many leaves. */
+/* Make a tree without nodes, with room for this many leaves. */
 static int
 make_tree(Tree *tree, size_t leaves)
 {
@@ -134,7 +134,7 @@ typedef struct {
 typedef struct {
     int width;
     Height least;
-    size_t leaves, count; /* so many nodes in all */
+    size_t leaves, count; /* all nodes */
 } Head;
 
 static int
@@ -254,7 +254,7 @@ read_heights(Rest *rest, Tree *tree, const Head *head)
     return rest->at == rest->end ? 0 : -1;
 }
 
-/* Read a tree, with room for so many more leaves; the caller forgets it, unless this fails. */
+/* Read a tree, with room for this many more leaves; the caller forgets it, unless this fails. */
 static int
 read_bytes(const void *data, Py_ssize_t size, size_t more, Head *head, Tree *tree)
 {
@@ -295,7 +295,7 @@ read_tree(PyObject *data, size_t more, Tree *tree)
 
 enum { BOTH, FIRST, SECOND };
 
-/* So many nodes that follow each other: nodes of both trees, or of one, where the other one has a
+/* A run of nodes that follow each other: nodes of both trees, or of one, where the other one has a
  * leaf above them that is so high. */
 typedef struct {
     Height under;
@@ -355,7 +355,7 @@ take_below(Cursor *cursor, Height under, size_t count, Tree *made)
         made->heights[made->leaves++] = greater(*cursor->height++, under);
 }
 
-/* Note the halves of so many nodes, which come behind all that was noted before. */
+/* Note the halves of this many nodes, which come behind all that was noted before. */
 static Run *
 put_run(Run *last, int whose, Height under, size_t halved)
 {

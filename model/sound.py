@@ -118,8 +118,8 @@ class SplitParticipant:
     def is_within(self, a: int, b: int) -> bool:
         """Tell the same as `AssumedParticipant.is_within`.
 
-        A program hears beside its participant all the time, and of messages that name no cause
-        nothing tells that it did.
+        A program may hear at other participants at any time, and a message that names no cause does
+        not show it.
         """
         return _meets(self, a, b)
 

@@ -2,8 +2,7 @@
 
 The answer is encoded with a mark in place of each such event. It is sent piece by piece: the text
 between the marks, and the events themselves, read and encoded some at a time. The bytes are exactly
-those that encoding everything at once would give. What they hold in memory is bounded, over all
-clients.
+those that encoding everything at once would give. The memory that all such answers take is bounded.
 """
 
 from __future__ import annotations
@@ -38,11 +37,13 @@ ANSWERS_BYTES = 1 << 26
 
 
 class ByteBudget:
-    """Lets in what fits, first come first served; what is larger than all of it goes in alone."""
+    """Lets in callers while their bytes fit, first come first served; one that asks for more than
+    the whole budget goes in alone.
+    """
 
     def __init__(self, capacity: int = ANSWERS_BYTES) -> None:
         self._capacity = capacity
-        self._line = asyncio.Lock()  # of those who wait; only its first looks for room
+        self._line = asyncio.Lock()  # waiting callers; only the first looks for room
         self._freed = asyncio.Event()
         self.size = 0
         self.highest = 0  # since the start
@@ -63,8 +64,8 @@ class ByteBudget:
             self._freed.set()
 
 
-# Stored bytes of large fields that are read and sent at once. A slow client leaves in memory what
-# these become in an answer.
+# Stored bytes of large fields that are read and sent at once: the most that a slow client keeps in
+# memory, once encoded.
 PIECE = 1 << 18
 
 _MARK = b'"' + secrets.token_hex(16).encode() + b'-%d"'
@@ -74,8 +75,8 @@ _MARKS = re.compile(_MARK.replace(b"%d", b"([0-9]+)"))
 class Heavy(msgspec.Struct, frozen=True):
     """Events whose large fields are still to be read: their bytes by event, and which fields.
 
-    ``content`` says of which events the reader sees what their messages hold, ``links`` what they
-    name as their causes, where that is asked for.
+    ``content`` are the events whose content the reader may see; ``links`` the causes that events
+    name, if the reader wants them.
     """
 
     sizes: Mapping[int, int]

@@ -1,11 +1,11 @@
-"""The dashboard's files: kept by a browser for good, and never two versions of them in one page.
+"""The dashboard's files: a browser keeps them for good, and never mixes two versions in one page.
 
-A page names its scripts, styles and pictures below ``-/VERSION/``, a digest of all that is served,
-and a script comes there with all that it needs (`app.api.scripts`). What is there never changes, so
-a browser that has it asks no more. What is asked for of another version than this is not found: the
-page is older than an upgrade, or comes from another service behind the same balancer while they are
-replaced one by one, and a script of this version may not fit those that it has. It says so, and is
-loaded anew. Pages themselves are asked about each time, and so is a file by its name alone.
+A page names its scripts, styles and pictures below ``-/VERSION/``, a digest of all files, and a
+script comes with everything that it imports (`app.api.scripts`). Files at such an address never
+change, so a browser asks for each once. A file of another version is not found: the page is older
+than an upgrade, or comes from another service behind the same balancer during a rolling upgrade,
+and a script of this version may not fit it. The page says so, and is loaded anew. Browsers ask
+again each time for pages, and for a file by its plain name.
 
 Only files are compressed, for browsers that accept it. An answer of the API may hold a secret
 beside text that a stranger chose, and the length of the two compressed together gives the secret
@@ -41,14 +41,14 @@ _VERSIONED = re.compile(r"-/([0-9a-f]{16})/(.+\.(?!html)\w+)")  # no page has a 
 _REFERENCES = re.compile(rb'(?<= )(href|src)="([\w./-]+)"')
 # Files kept in memory, in either form. The dashboard has about a hundred.
 _CACHED_FILES = 512
-# Headers that speak of the file's own bytes.
+# Headers about the bytes of the file.
 _HELD_TO = frozenset({"range", "if-match", "if-unmodified-since"})
 
 _NO_WEIGHT = re.compile(r"q\s*=\s*0(?:\.0*)?")
 
 
 class Version(NamedTuple):
-    """The files of the folder at one moment, and a digest of their names and what is served."""
+    """The files of the folder at one moment, and a digest of their names and contents."""
 
     digest: str
     files: Mapping[str, tuple[int, int]]  # by name: when it was changed (ns), and its size
@@ -56,7 +56,7 @@ class Version(NamedTuple):
 
 
 class Dashboard(StaticFiles):
-    """The files of a folder. One that changes makes another version of all."""
+    """The files of a folder. A change of one makes another version of all."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(directory=folder, html=True)
@@ -103,7 +103,7 @@ class Dashboard(StaticFiles):
         return self._unless_known(file, scope)  # a part of a file is Download's business
 
     def _whole(self, content: bytes, name: str, headers: dict[str, str], scope: Scope) -> Response:
-        """The answer with all of a file, from memory: a slow reader costs no descriptor of it."""
+        """The answer with a whole file, from memory: a slow reader costs no descriptor."""
         accepted = Headers(scope=scope).get("accept-encoding", "")
         if Path(name).suffix in _COMPRESSED and takes_gzip(accepted):
             # Other bytes are another representation: they have an ETag of their own.
@@ -123,7 +123,7 @@ class Dashboard(StaticFiles):
         return response
 
     def _current(self) -> Version:
-        """The version that the folder is of now; its files are read where one was changed."""
+        """The folder's present version; reads the files again if one changed."""
         paths = [Path(folder, name) for folder, _, names in os.walk(self._folder) for name in names]
         files = {str(path.relative_to(self._folder)): _stat_key(path.stat()) for path in paths}
         if files != self._version.files:
@@ -149,7 +149,7 @@ def takes_gzip(accepted: str) -> bool:
 
 
 def _stat_key(stat: os.stat_result) -> tuple[int, int]:
-    """Time and size are only there for caches: a changed file has others."""
+    """Time and size are for caches alone: a changed file has others."""
     return stat.st_mtime_ns, stat.st_size
 
 

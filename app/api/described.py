@@ -44,7 +44,7 @@ def json_answer(value: Any, status: int = 200, headers: dict[str, str] | None = 
 def returns(
     kind: Any, errors: Mapping[int | str, Any], *, status: int = 200, **parts: Any
 ) -> dict[str, Any]:
-    """A route's arguments: the kind of its answer, and its errors.
+    """A route's arguments for its answer and its errors.
 
     A tuple of kinds is an answer with the members of each, a list is one of several kinds.
     ``parts`` is as for `answer_of`.
@@ -92,7 +92,7 @@ def _object(kind: type) -> Schema:
 
 
 def schema_of(kind: Any) -> Schema:
-    """The JSON schema of a type; a described class's is a reference to its component."""
+    """The JSON schema of a type; a described class has a reference to its component."""
     if isinstance(kind, list):
         return {"anyOf": [schema_of(choice) for choice in kind]}
     if isinstance(kind, tuple):

@@ -1,4 +1,4 @@
-"""The event object, and what the service answers of events and their causes.
+"""The event object, and the answers about events and their causes.
 
 Lists of events are made here; their schema comes from the same `model.event.EVENT_FIELDS`.
 """
@@ -21,7 +21,7 @@ from model.event import EVENT_FIELDS, NOTHING_LARGE, WITHOUT_CONTENT, Event, Lar
 from model.sound import Certainty
 from model.words import WalkWord
 
-# Numbers, brackets, commas: but for these the paper's notation of a tree is JSON.
+# Apart from these characters, the paper's notation of a tree is JSON.
 _BRACKETS = str.maketrans("()", "[]", " ")
 
 
@@ -53,7 +53,7 @@ Tree: TypeAlias = Annotated[
 
 
 class ItcClock(msgspec.Struct, frozen=True):
-    """The stamp in each form: the paper's text, its trees, its bit code."""
+    """The stamp in three forms: the paper's text, trees, and bit code."""
 
     text: str
     id: Tree
@@ -130,7 +130,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Related(msgspec.Struct, frozen=True):
-    """The relation of two events, in a word and in a sentence."""
+    """The relation of two events, in one word and in a sentence."""
 
     vhost: str
     relation: Relation
@@ -209,9 +209,8 @@ def relate(
 ) -> Related:
     """The relation of two events of one trace; ``path`` is from the earlier to the later.
 
-    ``doubtful`` as of `statement_of`.
-
-    A path that the clocks do not have is one all the same: then the earlier event was before.
+    ``doubtful`` as of `statement_of`. A path by a link that no clock has also means that the
+    earlier event was before.
     """
     steps = None if path is None else path.steps
     if steps is not None and relation is Relation.concurrent:

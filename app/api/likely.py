@@ -30,7 +30,7 @@ LIKELY = (
 
 
 class LikelyQuery(KnownFields):
-    """A way to go along, and a choice among proposals."""
+    """Links to follow, and a choice among proposals."""
 
     via: WalkWord
     proposal: Name | None = Field(None, description="With `via=likely`: by this proposal alone.")
@@ -58,9 +58,11 @@ class Ground(NamedTuple):
 async def ground_of(
     query: LikelyQuery, vhost: str, events: tuple[int, ...], user: User, parts: Parts
 ) -> Ground:
-    """The ground of an answer about some events; raises `NotFoundError` for no such proposal.
+    """The ground of an answer about some events; raises `NotFoundError` if a proposal does not
+    exist.
 
-    Proposals name fields of messages and go by their values: `likely` is for who may read them.
+    Proposals name fields of messages and go by their values: only users who may read these get
+    `likely`.
     """
     if query.via != "likely":
         return Ground(Via(query.via))
@@ -90,7 +92,7 @@ async def overlay_with(
     store: Store,
     previews: Callable[[Trace, Sequence[Rule]], Replay],
 ) -> None:
-    """Have an overlay hold what proposals say of its events: by their rules, then in hand."""
+    """Add the proposals' links of its events to an overlay: by their rules, then in hand."""
     rules = [Rule.from_json(rule) for proposal in proposals for rule in proposal.rules]
     await previews(trace, rules).preview(overlay)
     participants = {number for proposal in proposals for number in proposal.participants}

@@ -41,7 +41,7 @@ def _header(description: str) -> dict[str, Any]:
     return {"description": description, "schema": {"type": "string"}}
 
 
-# By status, where the answer may carry one.
+# By status, for answers that may carry one.
 _HEADERS = {
     401: {
         "www-authenticate": _header("`Basic`, or `Bearer` for a script; not with too few rights.")
@@ -77,7 +77,7 @@ def json_body_of(schema: dict[str, Any], *, required: bool = True) -> dict[str, 
 
 
 def put_route(new: str, old: str, body: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a route that sets one thing: what 201 says, what 204, and its body."""
+    """The arguments of a route that sets one thing: the sentences for 201 and 204, and its body."""
     outcomes = {201: {"description": new}, 204: {"description": old}}
     return {
         "status_code": 201,
@@ -115,7 +115,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
             _correct_answers(operation["responses"])
             if path.startswith(_OPEN_PATHS):
                 operation["security"] = []
-    document["components"]["schemas"] = components(document)  # the framework's own say nothing
+    document["components"]["schemas"] = components(document)  # the framework's say nothing
     document["components"]["securitySchemes"] = {
         "basic": {"type": "http", "scheme": "basic", "description": "A user of the broker."},
         "bearer": {"type": "http", "scheme": "bearer", "description": "A token of the broker's."},

@@ -19,7 +19,7 @@ from app.errors import BadRequestError
 
 
 def unescape(segment: str) -> str:
-    """The name that a segment of a rebuilt path stands for."""
+    """The name in a segment of a rebuilt path."""
     return segment.replace("%2F", "/").replace("%25", "%")
 
 
@@ -69,8 +69,8 @@ class KnownFields(BaseModel, extra="forbid"):
 async def check_parameters(request: Request) -> None:
     """Refuse what would be ignored: parameters and bodies that a route does not have.
 
-    And a parameter that appears twice; a list of columns or events may be repeated or separated by
-    commas. Parameters that are a model's are left to the model: `KnownFields`.
+    A parameter that appears twice is refused too, except a list of columns or events, which may be
+    repeated or separated by commas. A model's parameters are left to the model: `KnownFields`.
     """
     route: APIRoute = request.scope["route"]
     fields = {field.alias: field.field_info.annotation for field in _query_fields(route.dependant)}
@@ -82,7 +82,7 @@ async def check_parameters(request: Request) -> None:
     headers = request.headers
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
     if has_body and "requestBody" not in (route.openapi_extra or ()):
-        raise BadRequestError("this request has no body")
+        raise BadRequestError("this route takes no body: send the request without one")
     counts = Counter(name for name, _ in request.query_params.multi_items() if name not in LISTS)
     repeated = sorted(name for name, count in counts.items() if count > 1)
     if repeated:

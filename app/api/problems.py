@@ -65,7 +65,7 @@ SECURITY_HEADERS = {
 
 
 class FailedJobError(ItcError):
-    """The job that the caller waited for has failed; the text is the job's own reason."""
+    """The job that the caller waited for failed; the text is the job's own reason."""
 
 
 STATUS_OF: dict[type[ItcError], tuple[int, str]] = {
@@ -106,7 +106,7 @@ class SlowDownError(TooManyRequestsError):
 def problem(
     status: int, word: str, reason: str, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """An error's answer. Never to be kept by a cache."""
+    """An error's answer, which no cache may keep."""
     return JSONResponse(
         {"error": word, "reason": reason},
         status,
@@ -117,7 +117,7 @@ def problem(
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     """Make every error of the application leave through this module.
 
-    ``routes`` are those of the API, which a refusal of a method names the others of.
+    ``routes`` are the API's: a refusal of a method names the other methods.
     """
     app.state.api_routes = routes
     app.add_exception_handler(ItcError, _own_error)
@@ -178,7 +178,7 @@ def _explain(fault: Mapping[str, Any]) -> str:
     return text if len(text) <= _LONGEST_FAULT else text[:_LONGEST_FAULT] + "…"
 
 
-# For people, of parameters; what is wrong with a body is for whoever wrote the program.
+# For people, about parameters; a fault in a body is for the author of the program.
 _WORDS = {
     "missing": "it is required",
     "extra_forbidden": "no such parameter",
@@ -206,7 +206,7 @@ def _framework_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  what it is registered for
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
     status, reason = error.status_code, error.detail
-    if status in (404, 405):  # by the dashboard's files, which take whatever no route does
+    if status in (404, 405):  # by the dashboard's files, which match any other path
         methods = _methods_at(request)
         if not methods and not request.scope["path"].startswith("/itc_db"):
             methods = ["GET", "HEAD"] if status == 405 else []  # a file of the dashboard
@@ -216,7 +216,7 @@ def _framework_error(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Every method of an API's path: the router itself names those of the first route alone."""
+    """Every method of an API's path: the router itself names only the first route's."""
     methods: set[str] = set()
     for route in request.app.state.api_routes:
         if route.matches(request.scope)[0] is not Match.NONE:
@@ -227,7 +227,7 @@ def _methods_at(request: Request) -> list[str]:
 
 
 def _bug(request: Request, error: Exception) -> Response:
-    # Quoted again: a name in it is whatever the client sent.
+    # Quoted again: the client chose any name in it.
     logger.error("%s %s failed", request.method, quote(request.scope["path"]), exc_info=error)
     # This answer leaves outside all layers, so it brings its headers along.
     return problem(500, "internal_error", "the service failed; its log says how", SECURITY_HEADERS)

@@ -1,4 +1,4 @@
-"""Readiness: all that the service depends on answers."""
+"""Readiness: everything that the service depends on answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Health(msgspec.Struct, frozen=True):
 class Readiness:
     """Asks each dependency, and believes the answers for a second.
 
-    Anybody may ask, as often as they like; the broker and the database must not notice.
+    Anybody may ask, as often as they like, without any load on the broker and the database.
     """
 
     def __init__(self, **questions: Callable[[], Awaitable[Any]]) -> None:
@@ -54,7 +54,7 @@ class Readiness:
             return self._checks
 
     async def _condition(self, name: str) -> str:
-        """A dependency's; one that has not answered the last question is not asked another."""
+        """A dependency's condition; one that has not answered yet is not asked again."""
         question = self._unanswered.pop(name, None)
         if question is None:
             question = asyncio.ensure_future(self._questions[name]())

@@ -41,7 +41,7 @@ async def while_allowed(
     request: Request,
     look_seconds: float,
 ) -> T | None:
-    """The result of some work; None if the time is up or the service stops before that.
+    """The result of some work; None if the time is up or the service stops first.
 
     Every ``look_seconds`` it raises an `ItcError` if the user has lost its rights.
     """

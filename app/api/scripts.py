@@ -1,9 +1,9 @@
-"""The dashboard's scripts, joined: one file for what a page begins with, and one for each part.
+"""The dashboard's scripts, joined: one file for a page's first script, and one for each part.
 
-By its plain name each is the ES module that it is. Of 70 a browser asks for six at a time: on a
-line of 300 ms that takes five seconds. So a script that a page names, and one that is imported when
-it is looked at, comes with all that it needs and that is not there yet. A module becomes a
-function, called once by whichever file is there first::
+By its plain name each is the ES module that it is. A browser asks for six of 70 files at a time: on
+a line of 300 ms that takes five seconds. So a script that a page names, or that is imported later,
+comes with all its imports that are not loaded yet. A module becomes a function, called once by the
+first file that has it::
 
     modules["app/core/html.js"] ??= (() => { // its own lines follow, one for one
     const { default: htm } = modules["vendor/htm.js"];
@@ -11,7 +11,8 @@ function, called once by whichever file is there first::
     return { html: html };
     })();
 
-That is the same while imports make no circle, name what they take, and an export keeps its value.
+Both forms behave alike while imports make no circle, name what they take, and exports keep their
+values.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Scripts:
         return set[str].intersection(*loads) if loads else set()
 
     def _dependencies(self, name: str, modules: dict[str, None] | None = None) -> dict[str, None]:
-        """A script and what it imports at once, each after what it imports itself."""
+        """A script and its direct imports, each after its own imports."""
         modules = {} if modules is None else modules
         if name in self._texts and name not in modules:
             text = self._texts[name]

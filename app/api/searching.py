@@ -16,7 +16,7 @@ from app.stored.reading import SEARCHES
 
 
 class Slots:
-    """Lets in so many callers at once, and fewer of each owner; the others wait.
+    """Lets in a number of callers at once, and fewer of each owner; the others wait.
 
     For one owner at most ``waiting`` wait, None for any number.
     """
@@ -84,7 +84,7 @@ TAIL_SEARCHES, TAIL_SEARCHES_PER_USER = 2, 1
 
 
 class Searches:
-    """Gives turns as `Slots`, for each user; raises `TooManyRequestsError` where too many wait."""
+    """Gives turns as `Slots`, for each user; raises `TooManyRequestsError` if too many wait."""
 
     def __init__(
         self, *, at_once: int = SEARCHES, per_user: int = PER_USER, queue_length: int = QUEUE_LENGTH
@@ -95,7 +95,7 @@ class Searches:
     def turn(
         self, owner: str, *, quick: bool = False, follow: bool = False
     ) -> AbstractAsyncContextManager[None]:
-        """Wait for a user's turn; nobody waits for what is ``quick``."""
+        """Wait for a user's turn; ``quick`` work does not wait."""
         slots = self._tail_slots if follow else self.slots
         return nullcontext() if quick else slots.slot(owner)
 

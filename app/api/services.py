@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from app.store.store import Store
 
 
-# The shortest time between two checks of a reader's rights, so that believing the broker for less
-# than this does not become a busy loop.
+# The shortest time between two checks of a reader's rights: a setting below it must not become a
+# busy loop.
 LEAST_LOOK_SECONDS = 0.1
 
 
@@ -38,13 +38,10 @@ LEAST_LOOK_SECONDS = 0.1
 class ServiceParts:
     """Everything that `app.main` puts together for the routes.
 
-    ``connections`` says whether the broker announces connections.
-    ``budget`` is of the bytes of large answers that may be in memory.
-    ``spans`` takes OpenTelemetry's; None where it is off.
-    ``link_rules`` are those that hold in all virtual hosts; ``previews`` reads a trace's stored
-    messages by others.
-    ``stopping`` is set when the service is asked to stop: streams end then, so that nobody
-    waits for them.
+    ``connections`` says whether the broker announces connections. ``budget`` bounds the bytes of
+    large answers in memory. ``spans`` takes OpenTelemetry's; None if it is off. ``link_rules`` hold
+    in all virtual hosts; ``previews`` reads a trace's stored messages by other rules. ``stopping``
+    is set when the service is asked to stop: streams end then, so that nobody waits for them.
     """
 
     settings: Settings

@@ -1,7 +1,7 @@
-"""Following the store: what is new since an event, for any number of readers.
+"""Following the store: events since an event, for any number of readers.
 
-A reader holds a cursor and nothing else, so a slow one costs no memory. Readers that ask for the
-same thing at the same time share one query and one encoding: every open dashboard does.
+A reader holds a cursor and nothing else, so a slow one costs no memory. Readers with the same
+question at the same time share one query and one encoding: every open dashboard does.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class Tail:
     ) -> tuple[TailBatch, int]:
         """Events after ``event_id``, at most the query's limit, and the id to continue from.
 
-        That id is beyond the last event returned if everything up to it was searched: a filter
-        that seldom matches is not applied to the same events again. ``owner`` is the user whose
-        turn it takes; ``follow`` says that this is not a request's first query.
+        That id is beyond the last event returned if everything up to it was searched: a filter that
+        seldom matches is not applied to the same events again. ``owner`` is the user whose turn it
+        takes; ``follow`` marks a request's later queries.
         """
         newest = self.feed.latest
         batch = await self._share(query, event_id, newest, owner, follow)

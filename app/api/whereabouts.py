@@ -1,9 +1,9 @@
-"""Whereabouts of a message: was it ever here, and what became of it, in one word.
+"""Whereabouts of a message, in one word: was it ever here, and what became of it.
 
 An id is looked for as a message id, as a correlation id, as the key of a conversation, and last as
-a text anywhere in a message; the first of these that any message has is taken. That it was *never*
-published is said only where nothing can hide it: no gap, no quarantine, no selection, no body that
-is stored in part, nothing removed, and all stored that was traced until then.
+a text anywhere in a message; the first of these that any message has is taken. *Never* published is
+said only if nothing can hide the message: no gap, no quarantine, no selection, no body that is
+stored in part, nothing removed, and everything stored that was traced until then.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Record(NamedTuple):
-    """A trace's record of the period: from when to when (µs), and what may be missing in it."""
+    """A trace's record of the period: its bounds (µs), and reasons why it may be incomplete."""
 
     trace: Trace
     period: TracePeriod
@@ -86,7 +86,7 @@ class _Record(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A search: for which id, as what (None: as anything), and in which period (µs)."""
+    """A search: an id, the field to look in (None: any), and the period (µs)."""
 
     id: str
     by: By | None
@@ -149,7 +149,7 @@ async def locate(search: Search, user: User, parts: ServiceParts) -> tuple[Where
 
 
 async def _settle(vhosts: Collection[str], moment: int, parts: ServiceParts) -> dict[str, int]:
-    """Up to when all is stored, by virtual host (µs)."""
+    """The time up to which everything is stored, by virtual host (µs)."""
     moments = await asyncio.gather(
         *(parts.traces.settle(vhost, moment, SETTLE_SECONDS) for vhost in vhosts)
     )
@@ -159,7 +159,7 @@ async def _settle(vhosts: Collection[str], moment: int, parts: ServiceParts) -> 
 async def _events(
     search: Search, scope: EventFilter, parts: ServiceParts
 ) -> tuple[By | None, Sequence[Event]]:
-    """The messages that have an id, newest first, each as an event, and as what they have it."""
+    """The messages that have an id, newest first, each as an event and the field that has it."""
     for by in KINDS if search.by is None else (search.by,):
         condition: dict[str, Any] = {by: search.id}
         if by == "text":
@@ -300,7 +300,7 @@ async def _queues(
 ) -> dict[tuple[str, str], QueueView | None]:
     """The broker's word on queues in which a copy may wait, by virtual host and name.
 
-    Those of which it does not answer are not among them.
+    Queues without an answer are left out.
     """
     names: set[tuple[str, str]] = set()
     for fate in fates:

@@ -120,10 +120,10 @@ def _settlement(kind: str, event: str, header: bytes, body: bytes) -> Settlement
     if kind != SETTLE:
         raise NotATraceMessageError("the routing key begins with neither publish. nor deliver.")
     if user_of(header) != BROKER_USER:
-        raise NotATraceMessageError("a settlement that the broker has not published")
+        raise NotATraceMessageError("somebody other than the broker published this settlement")
     names = SETTLEMENTS.get(event)
     if names is None:
-        raise NotATraceMessageError("nothing that is known of settlements")
+        raise NotATraceMessageError("this version of rabbitmq-itc knows no such settlement")
     if len(body) > LONGEST_SETTLEMENT:
         raise NotATraceMessageError(f"a settlement of {len(body):,} bytes")
     table = decode_headers(_TABLE + body)

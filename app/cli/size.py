@@ -17,7 +17,7 @@ from app.cli.output import as_json, printable, say
 
 DAY_SECONDS = 86_400
 LOOK_SECONDS = 1.0
-# By so many events a database grows visibly: it does so by whole pages.
+# A database grows by whole pages: visibly with this many events.
 GROWTH_EVENTS = 1_000
 
 

@@ -116,7 +116,7 @@ def _octets(text: Any) -> bytes:
 
 
 def sentence_of(counts: Mapping[str, int], *, complete: bool, sound: bool) -> str:
-    """The service's sentence where it counts so many events of each verdict."""
+    """The service's sentence for these counts of events by verdict."""
     events, caused, may_have = sum(counts.values()), counts["caused"], counts["may_have"]
     return touched_sentence(
         1, events, caused, may_have, counts["unknown"], cut=False, complete=complete, sound=sound

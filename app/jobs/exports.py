@@ -45,7 +45,7 @@ FOLDER = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that a chain job wrote."""
+    """A file of a chain job."""
 
     from_id: int = msgspec.field(name="from")
     to_id: int = msgspec.field(name="to")

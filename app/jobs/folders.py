@@ -48,7 +48,7 @@ def folder_of(vhost: str) -> str:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The files of a folder: none where it is not there, or where somebody just removed it."""
+    """The files of a folder: none if it is not there, or somebody just removed it."""
     try:
         return list(folder.iterdir())
     except OSError:
@@ -58,7 +58,7 @@ def files_in(folder: Path) -> list[Path]:
 def newest_first(
     paths: Iterable[Path], passed_over: type[OSError] = FileNotFoundError
 ) -> list[tuple[Path, os.stat_result]]:
-    """The existing files among these, newest first, of one time by their paths.
+    """The existing files among these, newest first, equal times by path.
 
     A file whose status raises ``passed_over`` is left out.
     """
@@ -117,12 +117,12 @@ class ManifestedFiles(Generic[Subject]):
         return {
             "output": str(self.path(subject, file)),
             "format": self.check_format(file).name,
-            # Looked at again when its turn has come.
+            # The path is checked again when the job's turn comes.
             "quota": {"files": self._quota.files, "bytes": self._quota.bytes},
         }
 
     def check_room(self, subject: Subject, file: str) -> None:
-        """Raise `QuotaError` where there is no room for another file, or for one anew."""
+        """Raise `QuotaError` if there is no room for another file, or for a new version of one."""
         usage = usage_of(self.folder, self.path(subject, file))
         if self._quota.free_bytes(usage) <= 0:
             raise QuotaError(self._quota.refusal(usage))

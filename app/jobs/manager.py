@@ -1,7 +1,7 @@
 """The service's jobs: submitted, waiting their turn, running one at a time, watched, ended.
 
 A job's record is in the store; until the job has ended its present state is also kept here, where
-it costs nothing to watch. One task takes jobs from the queue and hands each to whoever runs its
+it costs nothing to watch. One task takes jobs from the queue and hands each to the runner of its
 kind: Spark, mostly.
 """
 
@@ -44,7 +44,7 @@ STOP_ERROR = "interrupted: the service was stopped while the job was unfinished"
 
 
 class _Live:
-    """A job that has not ended, or just has: its request, its present record, its watchers."""
+    """A job that is under way or has just ended: its request, its present record, its watchers."""
 
     def __init__(self, request: JobRequest, job: Job) -> None:
         self.request = request
@@ -70,7 +70,7 @@ class _Live:
         return self.job.state in FINAL
 
 
-QUEUE = 100  # jobs that wait: at some seconds each, more than anybody waits for
+QUEUE = 100  # waiting jobs: at some seconds each, more than anybody waits for
 IDLE_SECONDS = 900.0  # of Spark's process, which takes some hundred megabytes
 HISTORY = 1_000  # ended jobs that are kept
 
@@ -99,12 +99,12 @@ class JobManager:
     _stopping: bool = field(default=False, init=False)
 
     async def start(self) -> None:
-        """Fail the unfinished jobs of services that are gone, and start working."""
+        """Fail the unfinished jobs of dead services, and start working."""
         await self.store.interrupt()
         self._task = asyncio.create_task(self._work(), name="jobs")
 
     async def tend(self) -> None:
-        """Fail the unfinished jobs of dead services; cancel those that others were asked to."""
+        """Fail the unfinished jobs of dead services; cancel jobs at other services' request."""
         await self.store.interrupt()
         for job_id in await self.store.cancellations():
             if (live := self._live.get(job_id)) is not None:
@@ -124,8 +124,8 @@ class JobManager:
     async def submit(self, request: JobRequest) -> Job:
         """Submit a job; returns the unfinished one for the same request if there is one.
 
-        Raises `TooManyRequestsError` if too many are waiting, `ConflictError` for one that is to be
-        alone and is not, `NotInstalledError` where its kind cannot run.
+        Raises `TooManyRequestsError` if too many are waiting, `ConflictError` if one has to run
+        alone and cannot, `NotInstalledError` if its kind cannot run.
         """
         if request.kind not in self.others:
             check_spark()
@@ -148,10 +148,7 @@ class JobManager:
             return job
 
     async def settle(self, request: JobRequest, result: Json) -> Job:
-        """A job whose result is known already: it has ended, without a turn.
-
-        Raises `OutageError`.
-        """
+        """End a job at once whose result is already known. Raises `OutageError`."""
         job = await self.store.create(request.kind, request.vhost, request.shown)
         result = request.finish(job.id, result)
         await self.store.move(job.id, JobState.running)
@@ -195,10 +192,10 @@ class JobManager:
         return job
 
     async def watch(self, job_id: int) -> AsyncIterator[Job]:
-        """A job as it is now, and again whenever that changes, until it has ended.
+        """Yield a job, and again whenever it changes, until it has ended.
 
-        A slow reader gets the latest record and skips those between. One of another service is
-        seen as far as that has stored it. Raises `NotFoundError`.
+        A slow reader gets the latest record and skips those between. Another service's job is seen
+        as far as that service has stored it. Raises `NotFoundError`.
         """
         live, latest = self._live.get(job_id), None
         while True:

@@ -43,7 +43,7 @@ def open_folders(settings: Settings, *, quota: Quota | None = None) -> Folders:
 
 
 def open_jobs(settings: Settings, store: Jobs, others: Mapping[str, RestampProcess]) -> JobManager:
-    """The queue of jobs, and Spark, which runs them all but the kinds of ``others``."""
+    """The queue of jobs, and Spark, which runs all kinds but those of ``others``."""
     remote, secret = settings.spark_remote, settings.spark_secret
     spark = SparkProcess(
         settings.database.reveal(),

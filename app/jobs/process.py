@@ -1,7 +1,7 @@
 """The Spark process: started on first use, spoken to in lines of JSON, replaced when it dies.
 
-All that belongs to it (the JVM, Python workers) ends with it, as with every `Child`. It also has a
-temporary folder of its own, which is removed however it ended.
+Everything that belongs to it (the JVM, Python workers) ends with it, as with every `Child`. It has
+a temporary folder of its own, which is removed however the process ended.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class SparkProcess:
         """Run one job to its end, and return its result; a second call waits for the first.
 
         Cancelling the call stops the job, and returns when it has stopped. Raises an `ItcError`
-        whose text says why the job failed. The seconds that a result says have Spark's ``start``.
+        whose text says why the job failed. The result's seconds include Spark's ``start``.
         """
         async with self._using:
             if self.pid is None:
@@ -229,7 +229,7 @@ class SparkProcess:
 
 
 def _with_start(result: Json, start: float) -> Json:
-    """A result whose seconds begin when Spark was asked for, where it says how long it took."""
+    """A result whose seconds include Spark's start, if it has any."""
     if "seconds" not in result:
         return result
     seconds = {"start": round(start, 3), **result["seconds"]}

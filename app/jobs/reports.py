@@ -1,6 +1,6 @@
 """Documents that jobs make of periods: reports and topologies.
 
-A report's facts are written last, so what is listed is whole.
+A report's facts are written last, so a listed report is whole.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Restamper:
         return sorted(names - self._clients.keys())
 
     def introduce(self, clients: Mapping[str, Sequence[Incarnation]]) -> None:
-        """Tell the incarnations of connections, by name, the oldest first."""
+        """Learn the incarnations of connections, by name, the oldest first."""
         self._clients.update(clients)
 
     def has_met(self, events: Iterable[StoredEvent]) -> bool:

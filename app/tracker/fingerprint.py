@@ -25,14 +25,14 @@ second newest, and so on (`origins`). The order of deaths differs by broker (mea
 | `x-last-death-*` | no | yes |
 | first hand-over of what was rejected | not flagged | not flagged on 4.0, `redelivered` on 4.3 |
 
-One death makes as many dead letters as the exchange routes to, all with the same entries. A dead
-letter has no exchange and no key in its fingerprint, as its entries say where it was.
+A death makes one dead letter for each queue that the exchange routes to, all with the same entries.
+Their fingerprints leave out exchange and key: the entries say where the message was.
 
-Streams change more (`app.tracker.streams`). Most is undone for each delivery that comes out of
-one; a publish with parts that a stream loses has a second half in its mark, by which such a
-delivery finds it. So messages that differ in nothing else are still told apart in every other
-queue, and other publishes cost a look at the headers. A delivery from a stream has a second half
-too, its offset there, by which a repeated reading is recognised.
+Streams change more (`app.tracker.streams`). Most of it is undone for each delivery from a stream. A
+publish with parts that a stream loses gets a second half to its mark, and such a delivery is found
+by that half; every other queue still tells apart messages that differ in these parts alone. Other
+publishes cost a look at the headers. A delivery from a stream has a second half too, its offset
+there, by which a repeated reading is recognised.
 """
 
 from __future__ import annotations

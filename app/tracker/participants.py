@@ -297,7 +297,7 @@ class ParticipantRegistry:
         return list(strangers.values())
 
     def introduce(self, channel: Channel, client: str | None) -> None:
-        """Tell a connection's client name, if it has one, before its first channel acts."""
+        """Learn a connection's client name, if it has one, before its first channel acts."""
         self._clients.setdefault(channel.connection, {})[channel.user] = client
         if self.is_by_name(channel):
             identity = self._identities.identify(channel, client)

@@ -133,7 +133,7 @@ class Steps:
 
 
 def _without_links(names: Names) -> Names:
-    """The names of quiet traffic: it can be found, and neither names nor is named."""
+    """The names by which quiet traffic is searched for: no link leads to it or from it."""
     if names.found_by or names.called:
         return Names(found_by=names.found_by, called=names.called)
     return NO_NAMES

@@ -17,10 +17,10 @@ from typing import NamedTuple
 from model.assertions.judging import WatchedEvent
 
 MOST_WAITING = 20_000
-"""So many events of an assertion are kept in memory; the others are read when these are judged."""
+"""Events of an assertion kept in memory; the others are read once these are judged."""
 
 MOST_TOGETHER = 50
-"""So many events of an assertion are judged together."""
+"""Events of an assertion that are judged together."""
 
 
 class SettledPoint(NamedTuple):

@@ -61,7 +61,7 @@ class TimesTaken:
 
 @dataclass(frozen=True)
 class Multiplicity:
-    """The frequency of so many; 8 stands for more, too."""
+    """The number of cases with this many effects; 8 stands for more, too."""
 
     count: int
     times: int

@@ -99,7 +99,7 @@ def test_a_settlement_is_the_broker_s_own_word() -> None:
     for other in ("shop", "rmq-internal2", "", None):
         result = read_settlement("settled", SETTLED, other)
         assert isinstance(result, Unreadable)
-        assert result.reason == "a settlement that the broker has not published"
+        assert result.reason == "somebody other than the broker published this settlement"
 
 
 def test_what_is_said_of_a_node_names_no_channel() -> None:

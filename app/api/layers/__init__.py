@@ -1,1 +1,1 @@
-"""ASGI layers: what every request passes before a route sees it, and every answer after."""
+"""ASGI layers: every request passes them before a route sees it, and every answer after."""

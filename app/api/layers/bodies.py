@@ -1,4 +1,4 @@
-"""Bodies: those of requests are small and complete in time, answers to HEAD have none."""
+"""Bodies: requests' are small and complete in time, answers to HEAD have none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CLOSE = {"connection": "close"}  # the rest of the body is not read
 
 
 def larger_bodies(spans: bool) -> dict[str, int]:
-    """The paths at which a request's body may be larger than elsewhere, and how large."""
+    """The paths whose requests may have larger bodies, and how large."""
     return {"/v1/traces": SPANS_BYTES} if spans else {}
 
 
@@ -58,9 +58,7 @@ class _Body:
         await self._send(message)
 
     async def receive(self) -> Message:
-        if (
-            self._complete or self._has_started
-        ):  # all that can follow is the client's end, at any time
+        if self._complete or self._has_started:  # only the client's end can follow, at any time
             return await self._receive()
         message = await self._in_time()
         self._bytes += len(message.get("body", b""))

@@ -23,7 +23,7 @@ class HttpMetrics:
     """Counts of requests, and the process's own numbers."""
 
     def __init__(self) -> None:
-        # Else each histogram gets another series that nobody needs; the call is untyped.
+        # Otherwise each histogram gets another series that nobody needs; the call is untyped.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)

@@ -1,9 +1,9 @@
 """The target of a request: its bounds, and names in paths, where ``%2F`` stays in its segment.
 
-A server decodes the whole path before routing, so that the virtual host ``/``, sent as ``%2F``,
-would look like two more slashes. This layer rebuilds the path from the raw bytes: every segment is
-decoded, and only ``/`` and ``%`` in it are percent-encoded again. Routes match the result;
-`app.api.parameters.Name` turns a matched segment into the name it stands for.
+A server decodes the whole path before routing, and the virtual host ``/``, sent as ``%2F``, would
+look like two more slashes. This layer rebuilds the path from the raw bytes: it decodes every
+segment, and encodes only ``/`` and ``%`` in it again. Routes match the result;
+`app.api.parameters.Name` turns a matched segment into the name that it stands for.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ _BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 class PathSegments:
-    """ASGI layer that rebuilds ``scope["path"]``, and refuses what cannot be a name.
+    """ASGI layer that rebuilds ``scope["path"]``, and refuses invalid names.
 
-    What is too long is refused before it is decoded: anybody may send it.
-
-    Invalid percent-encoding, bytes that are not UTF-8 and NUL get 400, NUL in the query too:
-    PostgreSQL cannot store it, and no name on the broker contains it.
+    A target that is too long is refused before it is decoded: anybody may send it. Invalid
+    percent-encoding, bytes that are not UTF-8 and NUL get 400, NUL in the query too: PostgreSQL
+    cannot store it, and no name on the broker contains it.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,8 +1,7 @@
-"""Protection of a browser from being used against its user, and of whoever reads ``Host``.
+"""Protects browsers from being used against their users, and readers of ``Host`` from forged ones.
 
-State-changing requests from another site's page are refused; every answer says how little a page
-of ours may load, and that nobody may frame it but whom a setting names. A request has exactly one
-valid ``Host``.
+State-changing requests from another site's page are refused. Every answer limits what a page of
+ours may load, and who may frame it. A request has exactly one valid ``Host``.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class SecurityHeaders:
             policy = self._headers["content-security-policy"]
             origins = f"frame-ancestors {' '.join(framed_by)}"
             self._headers["content-security-policy"] = policy.replace(FRAMED_BY_NOBODY, origins)
-            del self._headers["x-frame-options"]  # which knows no other origins
+            del self._headers["x-frame-options"]  # such browsers know no other origins
         if cross_origin:
             # Otherwise pages of the configured origins could not read the answer.
             self._headers["cross-origin-resource-policy"] = "cross-origin"
@@ -90,8 +89,8 @@ def one_host(scope: Scope) -> Response | None:
 def same_origin(scope: Scope, origins: Container[str]) -> Response | None:
     """Refuse a write that a browser sends for another origin's page.
 
-    A browser says so in ``Sec-Fetch-Site`` and ``Origin``, and a page cannot forge either. What
-    is no browser sends neither and holds no signed-in user to abuse.
+    A browser says so in ``Sec-Fetch-Site`` and ``Origin``, and a page cannot forge either. Other
+    clients send neither, and hold no signed-in user to abuse.
     """
     headers = Headers(scope=scope)
     if scope["method"] in _SAFE_METHODS or _may_write(headers, origins):

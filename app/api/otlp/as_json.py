@@ -1,6 +1,6 @@
 """Spans out of OTLP's JSON: ids in hexadecimal, numbers also as text, unknown fields ignored.
 
-What is not kept is passed over by the decoder.
+The decoder skips parts that are not kept.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read(body: bytes, work: ReadingBudget) -> Iterator[Span | Refusal]:
-    # An object takes many times the memory of `{}`. Each span has this field, and links do.
+    # An object takes many times the memory of `{}`, and every span has this field, as links do.
     work.grant(body.count(b'"spanId"'))
     work.parts(body.count(b"{"), "objects")
     try:

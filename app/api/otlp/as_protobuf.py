@@ -1,7 +1,7 @@
-"""Spans out of protobuf's wire format, without building what is not kept.
+"""Spans out of protobuf's wire format, without building the parts that are not kept.
 
-Numbers of fields are those of opentelemetry/proto/collector/trace/v1 and trace/v1. Unknown fields
-are skipped, as the format has it; of a field that may be there once the last one counts.
+Field numbers are those of opentelemetry/proto/collector/trace/v1 and trace/v1. As the format
+demands, unknown fields are skipped, and the last one of a single field counts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _varint(value: int) -> bytes:
 
 
 class _Message:
-    """A request's bytes, and how much of them may still be looked at."""
+    """A request's bytes, and the parts of them that may still be looked at."""
 
     def __init__(self, body: bytes, work: ReadingBudget) -> None:
         self._body = body
@@ -121,7 +121,7 @@ class _Message:
         return None
 
     def _head(self, part: tuple[int, int], limit: int) -> bytes:
-        """The first of a field's bytes: whatever is longer is none of what is looked for."""
+        """The first bytes of a field: none of the fields in question is longer."""
         return self._body[part[0] : min(part[1], part[0] + limit)]
 
     def _parts(self, field: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
@@ -152,12 +152,12 @@ class _Message:
                 if position > end:
                     raise Bad(f"a field ends beyond its message, after byte {begin}")
                 yield number, int.from_bytes(body[begin:position], "little")
-            else:  # groups are long gone from the format, and none of these messages has had any
+            else:  # groups left the format long ago, and none of these messages ever had one
                 raise Bad(f"a field of an unknown kind before byte {position}")
 
 
 def _number(body: bytes, begin: int, end: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends."""
+    """A number of variable length, and its end."""
     value = shift = 0
     for position in range(begin, min(end, begin + _LONGEST_VARINT)):
         byte = body[position]

@@ -1,4 +1,4 @@
-"""Parts that both forms of a span have in common."""
+"""Parts that both forms of a span share."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _KINDS = {int(kind): kind for kind in SpanKind}
 
 
 class Bad(Exception):
-    """A body that cannot be read; the text says where it goes wrong."""
+    """An unreadable body; the text says where it goes wrong."""
 
 
 class TooManyError(Exception):
-    """More of what the text names than a request may have."""
+    """More of the named things than a request may have."""
 
 
 class ReadingBudget:
-    """The work on a request: spans, and the parts that they consist of, as allowed and as done.
+    """The work on a request: spans and their parts, as allowed and as done.
 
-    A part is a field of protobuf or an object of JSON. Each takes time whatever it says, so a
-    request has them for the spans that it brings, and is counted by both.
+    A part is a field of protobuf or an object of JSON. Each takes time whatever it says: a request
+    may have so many for each of its spans, and its cost counts both.
     """
 
     _PARTS, _PARTS_OF_SPAN = 10_000, 64
@@ -45,13 +45,13 @@ class ReadingBudget:
             raise TooManyError("spans")
 
     def grant(self, spans: int) -> None:
-        """Allow the parts of so many spans, which the request seems to bring."""
+        """Allow the parts of this many spans, which the request seems to bring."""
         parts = self._PARTS_OF_SPAN * min(spans, self.limit)
         self._granted += parts
         self._rest += parts
 
     def parts(self, count: int, kind: str) -> None:
-        """Count parts before they are read; raises `TooManyError`, which says what they are."""
+        """Count parts before they are read; raises `TooManyError`, which names them."""
         if count > self._rest:
             raise TooManyError(kind)
         self._rest -= count
@@ -64,7 +64,7 @@ class ReadingBudget:
 
 
 def remote(flags: int) -> bool | None:
-    """Tell whether a parent or a link is another process's, None where the flags do not say."""
+    """Tell whether a parent or a link is another process's, None if the flags do not say."""
     return bool(flags & _IS_REMOTE) if flags & _HAS_REMOTE else None
 
 
@@ -84,7 +84,7 @@ def span(
     service: str | None,
     links: Iterable[SpanLink | None],
 ) -> Span | Refusal:
-    """A span, or why it is refused; ``times`` are its start and its end in ns."""
+    """A span, or the reason to refuse it; ``times`` are its start and its end in ns."""
     begin, end = times
     if not _is_id(trace_id, 16) or not _is_id(span_id, 8) or len(parent_id) not in (0, 8):
         return Refusal.invalid
@@ -103,7 +103,7 @@ def span(
         begin // 1_000,
         end // 1_000,
         service,
-        # Each once. A link without ids says nothing, and a span's link to itself neither.
+        # Each once. A link without ids says nothing, nor does a span's link to itself.
         tuple(
             {
                 target.context: target for target in links if target and target.context != context

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 # zlib: gzip's frame alone.
 _GZIP = 31
-# A body is one gzip member, or a few behind each other; each is a copy of all that follow.
+# A body is one gzip member, or a few behind each other: each copies the rest.
 MOST_MEMBERS = 64
 
 
 class Request(msgspec.Struct, frozen=True):
-    """The spans of a request, and how many of the others were refused for which reason."""
+    """The spans of a request, and the number of refused ones by reason."""
 
     spans: list[Span]
     refused: Counter[Refusal]
@@ -86,7 +86,7 @@ def _gunzip(body: bytes, limit: int) -> bytes:
 def spans_of(body: bytes, form: str, work: ReadingBudget) -> Request:
     """The spans of an unpacked body, as far as the work allows.
 
-    Raises `BadRequestError` for what cannot be read, and `TooLargeError`.
+    Raises `BadRequestError` if it cannot be read, and `TooLargeError`.
     """
     read = as_protobuf.read if form == PROTOBUF else as_json.read
     refused: Counter[Refusal] = Counter()
@@ -117,10 +117,11 @@ _DAY = 86_400_000_000  # µs
 
 
 class IntakeBounds(msgspec.Struct, frozen=True):
-    """Bounds on intake: bytes of a request once unpacked, spans of a request, and a second.
+    """Bounds on intake: bytes of an unpacked request, spans of a request, spans a second, and a
+    span's age.
 
-    And how old a span may be, in days; None for any age. OpenTelemetry's SDKs send up to 512
-    spans a request; a sender that sends more a second than is taken waits, and capture does not.
+    The age is in days, None for any. OpenTelemetry's SDKs send up to 512 spans a request; a sender
+    of more a second has to wait, and capture does not.
     """
 
     unpacked_bytes: int = 1 << 24
@@ -130,7 +131,7 @@ class IntakeBounds(msgspec.Struct, frozen=True):
 
 
 class Intake:
-    """The place where spans come in."""
+    """The entrance for spans."""
 
     def __init__(
         self,
@@ -156,9 +157,9 @@ class Intake:
         self.refused: Counter[Refusal] = Counter()
 
     async def take(self, body: bytes, content_type: str, encoding: str) -> Counter[Refusal]:
-        """Store what is in a request's body; returns how many spans it refuses, by reason.
+        """Store a request's spans; returns the number of refused ones by reason.
 
-        Raises `BadRequestError` for what cannot be read, and its `TooLargeError` and
+        Raises `BadRequestError` for an unreadable body, with its `TooLargeError` and
         `WrongTypeError`; `SlowDownError` for too much at a time.
         """
         form = form_of(content_type)
@@ -179,7 +180,7 @@ class Intake:
             request = await asyncio.to_thread(
                 lambda: spans_of(unpack(body, encoding, bounds.unpacked_bytes), form, work)
             )
-        finally:  # what is refused has taken its time too
+        finally:  # refused spans have taken time too
             self._balance -= work.cost
         oldest = await self._oldest_event()
         refused, spans = Counter(request.refused), []
@@ -198,7 +199,7 @@ class Intake:
         return refused
 
     def _check_rate(self) -> None:
-        """Let in a request while less than so many spans a second came; it may bring too many."""
+        """Let in a request until the spans of this second reach the bound; it may bring more."""
         moment = self._timer()
         rate = self._bounds.per_second
         earned = (moment - self._balance_at) * rate
@@ -217,7 +218,7 @@ class Intake:
         return None
 
     async def _oldest_event(self) -> int:
-        """The time of the oldest stored event: no span before it says anything of any."""
+        """The time of the oldest stored event: an earlier span concerns none."""
         if self._timer() >= self._look_at:
             self._oldest = await self._store.oldest_event()
             self._look_at = self._timer() + LOOK_SECONDS

@@ -78,7 +78,7 @@ async def list_assertions(
 
 
 _EXAMPLE = {"every": "order.new", "leads_to": "invoice", "within": "30s"}
-# A file may be YAML as well, which has no schema here; what is at fault is named with its line.
+# A file may be YAML as well, which has no schema here; errors name the line.
 FILE = json_body_of(
     {
         "type": "object",

@@ -1,4 +1,4 @@
-"""Request bodies: JSON, whatever the client calls it, and what each may say."""
+"""Request bodies: JSON, whatever the client calls it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def body_of(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
 QuietPattern = Annotated[
     str, WithJsonSchema({"type": "string", "pattern": r"^(exchange|queue):[^\u0000]{1,300}$"})
 ]
-# As with quiet traffic, what is wrong is said by who knows: `app.tracker.taken`.
+# As with quiet traffic, `app.tracker.taken` names the fault.
 TakenPattern = Annotated[
     str, WithJsonSchema({"type": "string", "pattern": r"^[^\u0000]*$", "maxLength": LONGEST})
 ]
@@ -67,7 +67,7 @@ TakenPatterns = Annotated[
 
 
 class PathWords(KnownFields):
-    """The four places of the path once more, as clients of the management plugin send them."""
+    """The four parts of the path once more, as clients of the management plugin send them."""
 
     vhost: str | None = None
     from_: int | str | None = Field(default=None, alias="from")
@@ -76,7 +76,7 @@ class PathWords(KnownFields):
 
 
 def check_words(body: PathWords | None, request: Request) -> None:
-    """Raise `BadRequestError` where a body says another place than the path."""
+    """Raise `BadRequestError` if a body contradicts the path."""
     words = (body or PathWords()).model_dump(by_alias=True, include={*PathWords.model_fields})
     for name, word in words.items():
         segment = unescape(request.path_params.get(name, "undefined"))
@@ -181,11 +181,11 @@ EXAMPLE: JsonDict = {
 
 
 class LinkRule(KnownFields):
-    """A rule: the places in a message that names another, and those in the one that is named."""
+    """A rule: the fields of a message that names another, and those of the named one."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
-    name: RuleName = Field(default_factory=str)  # no default to be shown: it is left out
+    name: RuleName = Field(default_factory=str)  # no default to show: it is left out
     kind: Word[LinkKind]
     child: Places
     parent: Places = Field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Events: lists, one with its clocks, its past, its future, its fate; two; the live tail."""
+"""Events: lists; one event's clocks, past, future and fate; two events compared; the live tail."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def list_events(
 async def _heavy(
     events: EventList | EventPage, query: ListQuery, user: User, parts: Parts
 ) -> Heavy:
-    """The parts of a list that are still to be read, and its links where they are asked for."""
+    """The parts of a list that are still to be read, and its links if the reader wants them."""
     links = None
     if query.links:
         links = await parts.store.causality.edge_causes([row.id for row in events.items])
@@ -230,7 +230,7 @@ async def get_deliveries(
         return await parts.store.copies.fate_of(event_id, form.large)
 
     fate = await parts.store.at_once(find)
-    if fate.is_held:  # what has become of it since, nobody knows of a trace that does not run
+    if fate.is_held:  # in a trace that does not run, nobody knows what has become of it since
         status = await parts.traces.status(fate.publish.vhost)
         fate = fate if status.state is TraceState.running else replace(fate, at=None)
     heavy = Heavy(fate.heavy, user.content, form.column_names, form.large)
@@ -277,10 +277,10 @@ async def certainty_between(trace_id: int, a: int, b: int, parts: Parts) -> Cert
 async def relation_of(
     left: Event, right: Event, parts: Parts, *, is_linked: bool = False
 ) -> tuple[Related, Certainty]:
-    """The relation of two events, and how far it is to be relied on.
+    """The relation of two events, and its certainty.
 
-    A link that was found later than its events were stamped is in no clock; ``is_linked`` says that
-    there is a way by such links.
+    No clock has a link that was found after its events were stamped; ``is_linked`` says that such
+    links connect the two.
     """
     trace_id, path = of_one_trace((left, right)), None
     first_id, last_id = sorted((left.id, right.id))

@@ -63,7 +63,7 @@ FromId = Annotated[
         alias="from", ge=1, le=2**63 - 1, description="One event's id.", openapi_examples=example(1)
     ),
 ]
-# The names that `checked_name` lets through, for those who read the OpenAPI document.
+# The names that `checked_name` accepts, for readers of the OpenAPI document.
 _EXTENSIONS = "|".join(re.escape(chain_format.extension) for chain_format in FORMATS.values())
 _NAME = rf"^([A-Za-z0-9_-]+|[A-Za-z0-9_-][A-Za-z0-9._-]*({_EXTENSIONS}))$"
 
@@ -117,7 +117,7 @@ async def make_export(
 async def _immediate_summary(
     start: int, end: int, file: str, via: Via, parts: Parts
 ) -> ChainSummary | None:
-    """The result of the job for concurrent events that are stored; None for any others."""
+    """The result of the job for stored concurrent events; None for any others."""
     began_at = time.monotonic()
     try:
         first, second = await parts.store.events.get_all((start, end), CLOCK_ALONE)
@@ -151,7 +151,7 @@ async def _immediate_summary(
 async def _chain_request(
     start: int, end: int, file: str, user: User, parts: Parts, via: Via
 ) -> JobRequest:
-    """The job's request, once it is checked; raises what is wrong with it."""
+    """The job's request, checked; raises the error of an invalid one."""
     parts.folders.exports.check_format(file)
     vhost = await _vhost_of(start, user, parts)
     if vhost != await _vhost_of(end, user, parts):

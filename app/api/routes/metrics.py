@@ -32,7 +32,7 @@ from app.version import program_version
 
 router = APIRouter(tags=["service"])
 
-# By the values of the labels; of a summary how many there were, and their sum.
+# By the values of the labels; a summary has its count and its sum.
 Samples: TypeAlias = Mapping[tuple[str, ...], float | tuple[float, float]]
 _TYPES = ("published", "received")
 _ASSERTION_COUNTS = ("held", "violated", "unknown")
@@ -54,15 +54,15 @@ async def metrics(request: Request, parts: Parts) -> Response:
 
 
 class MetricsReading(list[MetricFamily], Collector):
-    """Metrics that were read before the scrape's answer is made."""
+    """Metrics that are read before the scrape's answer is made."""
 
     def collect(self) -> Iterable[MetricFamily]:
         return self
 
 
 _KINDS: dict[str, Any] = {"total": CounterMetricFamily, "sum": SummaryMetricFamily}
-# A line for each: its name, whose end says its kind; its labels, or where the status of each trace
-# has it; what it is. A trace that does not know has no sample.
+# A line for each: its name, whose end says its kind; its labels, or its field in each trace's
+# status; its help. A trace that does not know a value has no sample.
 _METRICS = """
 itc_events_unmatched_total =counters.unmatched Received events whose publish was not observed.
 itc_events_redelivered_total =counters.redelivered Received events that were handed over before.

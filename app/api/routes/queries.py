@@ -1,4 +1,4 @@
-"""Query parameters of lists of events, and what they ask of the store."""
+"""Query parameters of lists of events, and the filters for the store that they become."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def _iso_text(value: object) -> object:
 
 
 def _split(value: object) -> object:
-    """``columns=a,b`` as well as ``columns=a&columns=b``; up to the first that there is not.
+    """``columns=a,b`` as well as ``columns=a&columns=b``; up to the first unknown one.
 
-    Each unknown column would be refused with the list of all that there are.
+    Every unknown column would be refused with the list of all columns.
     """
     names = value if isinstance(value, list) else [value]
     parts = [part for name in names for part in str(name).split(",")]
@@ -100,13 +100,13 @@ OfVhost = Annotated[Text, Query(description="Of this virtual host.", openapi_exa
 
 
 def period_of(since: Moment | None, until: Moment | None, usual: int = HOUR) -> tuple[int, int]:
-    """A period that is asked for (µs), by default the ``usual`` last."""
+    """The period of a request (µs), by default the ``usual`` last."""
     end = now() if until is None else until
     return max(0, end - usual if since is None else since), end
 
 
 def filter_of(kind: type[F], query: BaseModel, **fixed: Any) -> F:
-    """A question for the store, whose fields the query has by the same names."""
+    """A filter for the store, from the fields of the same names."""
     fields = {*kind.__struct_fields__} & query.__class__.model_fields.keys()
     return kind(**{name: getattr(query, name) for name in fields} | fixed)
 
@@ -141,7 +141,7 @@ HEADERS: dict[str, Any] = {
 
 
 class WithHeaders(KnownFields):
-    """Parameters that may ask for headers of a message."""
+    """Parameters that may name headers of a message."""
 
     _headers: tuple[tuple[str, str], ...] = PrivateAttr(())
 
@@ -150,7 +150,7 @@ class WithHeaders(KnownFields):
     def _with_headers(cls, parameters: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         headers = {name: value for name, value in parameters.items() if name.startswith(HEADER)}
         query = handler({name: text for name, text in parameters.items() if name not in headers})
-        # In their order: readers who ask for the same share an answer.
+        # In order: readers with the same request share an answer.
         query._headers = tuple(_header(name, headers[name]) for name in sorted(headers))
         return query
 
@@ -192,7 +192,7 @@ class Filter(WithHeaders):
     )
 
     def filter_for(self, user: User) -> EventFilter:
-        """The question for the store: never more than the user may see, or search."""
+        """The filter for the store: never more than the user may see, or search."""
         criteria = filter_of(
             EventFilter, self, vhosts=user.vhosts_to_list(self.vhost), headers=self._headers
         )
@@ -204,7 +204,7 @@ class Filter(WithHeaders):
 
 
 class Form(KnownFields):
-    """The part of each event that is returned."""
+    """The returned part of each event."""
 
     columns: Columns | None = Field(None, description="Only these, comma separated.")
     payload: Literal["full", "none"] = Field("full", description="`none` leaves payloads out.")
@@ -242,7 +242,7 @@ class FollowQuery(Filter, ListForm):
 
 
 class WalkQuery(Filter, Form, LikelyQuery):
-    """Query for a walk: how far, and which of the events on the way are asked for."""
+    """Query for a walk: how far, and which events on the way to return."""
 
     limit: WalkLimit = Field(100, description="Most events in the answer; at most 1000.")
     via: WalkWord = Field(

@@ -1,7 +1,7 @@
-"""Reports on periods, and who sent what where in one, each made by a job and read here.
+"""Reports on periods, and topologies: jobs make them, and they are read here.
 
-On assertions: whether they held. Learnt from a period: what normally follows what, what a release
-changed, and which fields tie messages together.
+A report says whether assertions held, or what a period teaches: what normally follows what, what a
+release changed, and which fields tie messages together.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ Wait = Annotated[
         description="Effects are looked for up to this many seconds after the period.",
     ),
 ]
-# An effect is expected that comes in this share of at least so many cases, by which its standard
-# error is 0.02: of fewer nothing is claimed. Rare is what has a share below one such case.
+# An effect is expected if it comes in this share of at least this many cases: its standard error is
+# then 0.02, and fewer cases prove nothing. A share below one such case is rare.
 _SHARE, _CASES, _RARE = 0.95, 100, 0.01
 
 
@@ -126,7 +126,7 @@ async def make_comparison(
     via: AlongVia = "links",
     wait: Wait = 3_600.0,
 ) -> Response:
-    """Compare a period, by default the last hour, with another: by default as long, just before."""
+    """Compare a period with an earlier one: by default the last hour with the hour before."""
     start, end = await _period(vhost, since, until, asker)
     last = start if before_until is None else before_until
     first = last - (end - start) if before_since is None else before_since

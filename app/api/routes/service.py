@@ -32,7 +32,9 @@ async def whoami(user: Reader, parts: Parts) -> Response:
 
 
 async def _every_vhost(parts: Parts) -> frozenset[str]:
-    """Without sign-in: what the service's account sees, or what it traces in an outage."""
+    """Without sign-in: the virtual hosts that the service's account sees, or in an outage those
+    that it traces.
+    """
     try:
         return await parts.broker.vhosts()
     except OutageError:

@@ -77,9 +77,9 @@ class Asker(NamedTuple):
     ) -> Response:
         """Submit a job and wait; returns its result, or 202 with the job.
 
-        Of a job that writes one of the ``documents``, ``read`` gives that. ``is_new`` says whether
-        anything was made, ``early_result`` is a result that is known before the job begins. Raises
-        `FailedJobError` if it fails, `ConflictError` if somebody cancels it.
+        ``read`` gives the document of a job that writes one of the ``documents``. ``is_new`` says
+        whether anything was made, ``early_result`` is a result that is known before the job begins.
+        Raises `FailedJobError` if it fails, `ConflictError` if somebody cancels it.
         """
         if documents is not None:  # before the job, because not every client waits for its end
             await asyncio.to_thread(documents.forget_old, request.vhost)

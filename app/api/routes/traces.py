@@ -217,7 +217,7 @@ async def trace_id_of(vhost: str, user: User, parts: Parts) -> int:
 
 
 async def trace_of(vhost: str, user: User, parts: Parts) -> Trace:
-    """A virtual host's trace; raises `NotFoundError`, as for one not to be seen."""
+    """A virtual host's trace; raises `NotFoundError`, also for one that the user may not see."""
     user.must_see(vhost)
     trace = await parts.store.traces.find(vhost)
     if trace is None:

@@ -1,4 +1,4 @@
-"""Keeping house: other rules of who acts for what is stored, and archives of the oldest of it."""
+"""Upkeep: restamping stored events by other rules, and archives of the oldest ones."""
 
 from __future__ import annotations
 

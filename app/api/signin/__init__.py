@@ -1,1 +1,1 @@
-"""Signing in: who asks, what they may do, and how fast they may guess."""
+"""Signing in: the user behind a request, the user's rights, and bounds on guessing."""

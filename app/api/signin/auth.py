@@ -48,18 +48,19 @@ _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # RFC 6750's b64token
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NOBODY_SIGNS_IN = "the broker's management API is away: nobody can sign in now"
 _NO_CREDENTIALS = "no credentials"  # the name under which the throttle counts invalid credentials
-_LOOK_AGAIN_SECONDS = 1.0  # between queries about a virtual host that a user may have got since
+_LOOK_AGAIN_SECONDS = 1.0  # between queries about a virtual host that a user may just have got
 _LOG_EVERY = 60.0  # seconds between two lines about an outage
 _SET_BY_PROXIES = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
-CACHED_USERS = 1_000  # whose rights are remembered; the others are asked about again
+CACHED_USERS = 1_000  # users whose rights are remembered; the others are asked about again
 FREE_FAILURES = 5  # of a user from an address, before the next has to wait
 _CONCURRENT_QUESTIONS = 16  # to the management API
 
 
 class User(msgspec.Struct, frozen=True):
-    """Somebody who is signed in. ``vhosts`` None means all of them.
+    """A signed-in user.
 
-    A tag gives names, numbers and metadata; what messages hold, only permissions do: ``content``.
+    ``vhosts`` None means all of them. A tag gives names, numbers and metadata; only permissions
+    give messages' content: ``content``.
     """
 
     name: str
@@ -96,10 +97,10 @@ class User(msgspec.Struct, frozen=True):
             raise self.content.refusal(self.name, vhost)
 
     def vhosts_to_search(self, vhost: str | None) -> frozenset[str] | None:
-        """The virtual hosts in which the user may search what messages hold; None for all.
+        """The virtual hosts in which the user may search messages' content; None for all.
 
-        An answer tells what they hold, even if it shows nothing of them. Raises
-        `NotAuthorisedError` if ``vhost`` is none of them, or if there are none.
+        A search reveals content even if its answer shows none. Raises `NotAuthorisedError` if
+        ``vhost`` is none of them, or if there are none.
         """
         if vhost is not None:
             self.must_see(vhost)
@@ -124,7 +125,7 @@ class OpenAccess:
 class BrokerAuthenticator:
     """Asks the broker, believes its answer for some seconds, and slows guessing down.
 
-    If what is remembered of a user does not include a virtual host, the broker is asked again.
+    If a remembered user does not have a virtual host, the broker is asked again.
     """
 
     def __init__(
@@ -241,9 +242,9 @@ class BrokerAuthenticator:
         return user
 
     async def _read_rights(self, authorization: bytes, name: str) -> ReadRights:
-        """Rights by the broker's own database; it is not asked about tokens, which say themselves.
+        """Rights by the broker's own database; a token brings its own.
 
-        A user that is known to LDAP alone has no permissions there.
+        A user that only LDAP knows has no permissions there.
         """
         if authorization[:6].lower() == b"bearer":
             return ReadRights(unknown=f"what the token of user {name} permits is not known here")

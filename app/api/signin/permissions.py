@@ -21,9 +21,8 @@ from model.event import Event
 from model.words import EventType
 
 _DEFAULT_EXCHANGE = "amq.default"
-_ANY_NAME = frozenset({"", ".*", ".*$"})
-# (A line's end within a name apart, which `$` does not reach over.)
-# All but what is ours and the broker's own (docs/operations.md): no event is of these.
+_ANY_NAME = frozenset({"", ".*", ".*$"})  # but for one with a line's end
+# What docs/operations.md recommends: all names but ours and the broker's own, which no event has.
 _ALL_BUT_OURS = r"itc\.trace(\.connections)?$|amq\.rabbitmq\.(trace|event)$"
 # A lookahead at the beginning, which RE2 lacks: `(?!…)`, with groups, but none nested.
 _LOOKAHEAD = re.compile(
@@ -41,8 +40,8 @@ class ReadPattern(NamedTuple):
 class ReadRights(msgspec.Struct, frozen=True):
     """A user's read permissions: virtual hosts and their patterns; ``patterns`` None: everything.
 
-    The same permissions are equal, so that readers who have them share answers. ``unknown`` says
-    why the broker does not tell them, if it does not.
+    Equal permissions are equal values, so that their readers share answers. ``unknown`` says why
+    the broker does not tell them, if it does not.
     """
 
     patterns: frozenset[tuple[str, str]] | None = frozenset()
@@ -51,8 +50,8 @@ class ReadRights(msgspec.Struct, frozen=True):
     def allow(self, event: Event) -> bool:
         """Tell whether the broker would hand the event's message to the user.
 
-        It is read from a queue: that of a delivery, any of those that a publish was routed to. One
-        that was routed nowhere would reach a queue that the user binds to its exchange.
+        A delivery counts by its queue, a publish by any queue that it was routed to. A publish that
+        was routed nowhere would reach a queue that the user binds to its exchange.
         """
         if self.patterns is None:
             return True

@@ -1,4 +1,4 @@
-"""Slows down password guessing, in a way that lets nobody lock somebody else out."""
+"""Slows down password guessing; nobody can use it to lock somebody else out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Key = TypeVar("Key")
 
 LONGEST_WAIT = 60.0  # seconds between sign-ins, however many have failed
 FORGOTTEN_AFTER = 900.0  # seconds
-_LONGEST_NAME = 64  # characters of what is sent instead of an address
+_LONGEST_NAME = 64  # characters of an invalid address
 ADDRESS_FACTOR = 10  # many users may share an address (a proxy's), so it is allowed more
 
 
@@ -126,7 +126,7 @@ def network_of(address: str) -> str:
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        return address[:_LONGEST_NAME]  # what a proxy sent instead; kept as it is
+        return address[:_LONGEST_NAME]  # a proxy's invalid address; kept as it is
     if parsed.version == 6 and parsed.ipv4_mapped:  # from one socket that listens for both versions
         parsed = parsed.ipv4_mapped
     if parsed.version == 4:

@@ -74,8 +74,8 @@ class GapWatch:
         self._writing = asyncio.Lock()
         self._last_proven = Point(0, 0)  # the last proven loss
         self._suspected: dict[str, _Loss] = {}  # the last one of each reason
-        self.well = Point(0, 0)  # up to here capture was seen to work
-        self.nodes: frozenset[str] = frozenset()  # that ran then
+        self.well = Point(0, 0)  # the last point at which capture was seen to work
+        self.nodes: frozenset[str] = frozenset()  # running at that point
         self.epoch: int | None = None  # of the present run
 
     @property

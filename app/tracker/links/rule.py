@@ -25,7 +25,7 @@ _CONTENT_TYPE = (Expression(Source.property, ("content_type",)),)
 
 
 class RuleError(ValueError):
-    """A rule that cannot be; says which one, which field, and where in it."""
+    """An invalid rule. The message names the rule, the field, and the position in it."""
 
 
 class Condition(msgspec.Struct, frozen=True):

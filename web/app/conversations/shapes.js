@@ -20,7 +20,7 @@ export const text = (x, y, words, rest) => ({
 
 export const round = (n) => Math.round(n * 10) / 10;
 
-/** As much of a text as has room in so many pixels. */
+/** As much of a text as has room in this many pixels. */
 export function fitted(words, pixels, size = 12) {
   const most = Math.max(3, Math.floor(pixels / (size * PER_LETTER)));
   return words.length > most ? `${words.slice(0, most - 1)}…` : words;

@@ -40,7 +40,7 @@ export function markOf({ kind, x, y, height }, left = 0, top = 0) {
   return { stroke, d: path(left + x, top + y, height) };
 }
 
-/** `x(seconds)` for the seconds `from` to `to` on so many pixels. */
+/** `x(seconds)` for the seconds `from` to `to` on this many pixels. */
 export function scaleOf({ from, to }, pixels) {
   const perSecond = pixels / Math.max(to - from, 1e-9);
   return (seconds) => (seconds - from) * perSecond;

@@ -1,4 +1,4 @@
-// The ways by which causes reached who names them, and that are none of the broker's.
+// Ways outside the broker by which causes reached the publishers that name them.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { count, dateTime } from "../core/format.js";
@@ -9,7 +9,7 @@ import { Failure, Panel } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 
 const NOTE =
-  "causes that came by an outbox, a call or a shared database: “cannot have” between two of these means by no message";
+  "Causes by an outbox, a call or a shared database. Between these participants “cannot have” rules out messages only.";
 
 /** Renders nothing where no trace has any. */
 export function HiddenWays({ traces }) {

@@ -237,7 +237,7 @@ export class Scene {
     let least = reach;
     for (const edges of [this.edges, this.links]) {
       const count = edges.within(view.rowAt(y - reach), view.rowAt(y + reach), ends);
-      if (count === ends.length) return null; // so many that no one of them is meant
+      if (count === ends.length) return null; // too many to say which one is meant
       for (let k = 0; k < count; k += 1) {
         const [from, to] = [edges.from[ends[k]], edges.to[ends[k]]];
         const [a, b] = [laneOf[model.participant[from]], laneOf[model.participant[to]]];

@@ -1,4 +1,4 @@
-/** Scrolls a list of rows of this `height` so that one of them is in sight, below a head of so many pixels. */
+/** Scrolls a list of rows of this `height` so that one of them is in sight, below a head of this many pixels. */
 export function keepInSight(element, index, height, head) {
   if (index == null || index < 0) return;
   const top = index * height;
