@@ -27,12 +27,11 @@ LONGEST_TEXT = 320
 
 # Properties in which clients give their process id.
 _PROCESS = ("process_id", "ProcessId", "pid")
-# Properties that name a program, or its process. The others are the library's, or none of our
-# business.
+# Properties that name a program, its process or its library. The others are none of our business.
 PROPERTIES = frozenset(
     {
         *("connection_name", "endpoint_name", "application", "service", "client_id"),
-        *("container_id", "InputQueue", "ProcessName", *_PROCESS),
+        *("container_id", "InputQueue", "ProcessName", "product", "platform", *_PROCESS),
     }
 )
 
