@@ -1,9 +1,9 @@
 """The broker's word on connections: on its event exchange, and in its management API.
 
 On the event exchange a client's own properties are Erlang terms as text, one for each property:
-``{<<"connection_name">>,longstr,<<"orders-0">>}`` (3.10.8, 4.3.6). Whoever connects chooses their
-contents, and how much there is, so only what is looked for is read, from the beginning of a text,
-with bounds: nothing inside another value can pass for a property.
+``{<<"connection_name">>,longstr,<<"orders-0">>}`` (3.10.8, 4.3.6). Clients choose their contents,
+and their length. So only known properties are read, from the beginning of a text, with bounds:
+nothing inside another value can pass for a property.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from model.texts import storable
 
 CREATED, CLOSED = "connection.created", "connection.closed"
 
-# As far as somebody else's properties are read; a client may send 128 KiB of them.
+# The part of a client's properties that is read; a client may send 128 KiB of them.
 MOST_PROPERTIES = 64
 LONGEST_PROPERTY = 4_096
-# A name of a connection, a virtual host or a user has at most this many characters, and so has a
-# value that is kept: PostgreSQL finds connections by two such names in a row of some 2,700 bytes.
+# Most characters of a name of a connection, a virtual host or a user, and of a kept value:
+# PostgreSQL finds connections by two such names in a row of some 2,700 bytes.
 LONGEST_TEXT = 320
 
 # Properties in which clients give their process id.
@@ -53,7 +53,7 @@ _ESCAPED |= {"d": "\x7f", "s": " ", "0": "\0"}
 def announcement(
     routing_key: str, headers: Mapping[str, Any]
 ) -> NewConnection | ClosedConnection | None:
-    """The announcement in a message of the event exchange; None if that is no connection's."""
+    """The announcement in a message of the event exchange; None if it announces no connection."""
     # The broker publishes its events itself: a dead letter comes from somebody's queue.
     if "x-death" in headers:
         return None
@@ -63,7 +63,9 @@ def announcement(
 
 
 def connection_of(headers: Mapping[str, Any]) -> NewConnection | None:
-    """A connection as it is announced, or as the management API lists it; None for too little."""
+    """A connection as it is announced, or as the management API lists it; None if fields are
+    missing.
+    """
     node, name = _text(headers, "node"), _text(headers, "name")
     opened_at = _time(headers.get("connected_at", headers.get("timestamp_in_ms")))
     if not node or not name or opened_at is None:
@@ -99,7 +101,7 @@ def _read_closing(headers: Mapping[str, Any]) -> ClosedConnection | None:
 
 
 def _time(value: Any) -> int | None:
-    """A time in µs, from one in ms; None if it is none, or no number for a database."""
+    """A time in µs, from one in ms; None if it is invalid, or too large for a database."""
     return value * 1_000 if type(value) is int and 0 <= value < 2**53 else None
 
 
@@ -109,7 +111,7 @@ def _text(values: Mapping[str, Any], key: str) -> str:
 
 
 def _cut_text(text: str) -> str:
-    """A text cut and cleaned as the firehose's texts are, so that the two are equal."""
+    """A text cut and cleaned as the firehose's texts are, so that equal ones stay equal."""
     return storable(text[:LONGEST_TEXT])[:LONGEST_TEXT]
 
 

@@ -2,11 +2,12 @@
 
 The plugin ``rabbitmq_event_exchange`` announces each connection about 5 ms before the connection's
 first publish is traced (measured on 3.10.8); the management API shows it up to 5 s later. The
-exchange is in one virtual host and covers all. Where the plugin is off there is no exchange, and
-the lists are all there is.
+exchange is in one virtual host and covers all. Without the plugin there is no exchange, and only
+the lists.
 
 Deliveries are taken from the connection's bytes, as the firehose's are (`app.broker.deliveries`):
-clients choose what is in these headers too, and the library closes the connection over some of it.
+clients choose contents of these headers too, and the library closes the connection over some of
+them.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class AnnouncementStream(DivertedStream):
     async def batch(self) -> AnnouncementBatch:
         """Wait for announcements, and return all that have arrived.
 
-        :raises OutageError: when the connection is gone, or the queue.
+        :raises OutageError: when the connection or the queue is gone.
         """
         while not self._waiting and self._loss is None:
             self._arrived.clear()
@@ -77,14 +78,14 @@ class AnnouncementStream(DivertedStream):
         )
 
     async def bind(self) -> None:
-        """Bind the queue to the event exchange, which has lost its bindings if it was away.
+        """Bind the queue to the event exchange, which lost its bindings if it was away.
 
         :raises OutageError: when the exchange is away.
         """
         await self._bind(EVENT_EXCHANGE, KEYS)
 
     def _outage(self, error: BaseException | None) -> OutageError:
-        """As for the trace queue, but for what is said of that one's rights and users."""
+        """As for the trace queue, without its advice about rights and users."""
         queue, vhost, user = self._queue, printable(self._place.vhost), printable(self._place.user)
         if isinstance(error, aiormq.exceptions.ChannelAccessRefused):
             if "exclusive" in str(error):
@@ -103,7 +104,7 @@ class AnnouncementStream(DivertedStream):
 
 
 class Announcements:
-    """The broker as far as it says who is connected."""
+    """The broker's side that says who is connected."""
 
     def __init__(
         self, amqp_url: str, management: ManagementApi, trace_queue: str = TRACE_QUEUE
@@ -112,12 +113,12 @@ class Announcements:
         self._url = URL(amqp_url)
         self._management = management
         self.queue = announcements_queue(trace_queue)
-        # The virtual host of the event exchange, None where it is off; and the connections there
-        # are, less those of the last 5 s. Both raise `OutageError`.
+        # The virtual host of the event exchange, None if it is off; and the present connections,
+        # less those of the last 5 s. Both raise `OutageError`.
         self.event_exchange, self.present = management.event_exchange, management.connections
 
     async def is_bound(self, vhost: str) -> bool:
-        """Tell whether the event exchange hands us announcements; not if there is none."""
+        """Tell whether the event exchange hands us announcements; False if there is none."""
         try:
             present = await self._management.bindings(vhost, EVENT_EXCHANGE)
         except NotFoundError:

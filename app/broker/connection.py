@@ -1,11 +1,10 @@
 """A connection that diverts its deliveries, and reads no more than fits.
 
-The client library opens it and does all the talking; what it reads comes through a `Diversion`,
-which takes the deliveries out and passes them to the consumer.
-
-The prefetch bounds how many trace messages are on their way to us, not how large they are: 32,000
-bodies of 10 MB are 320 GB. AMQP has a bound in bytes that RabbitMQ does not implement, so we stop
-reading the socket while enough is in memory, and TCP holds the broker back.
+The client library opens it and talks; what it reads passes through a `Diversion`, which takes the
+deliveries out and hands them to the consumer. The prefetch bounds the number of trace messages on
+their way to us, not their size: 32,000 bodies of 10 MB are 320 GB. RabbitMQ does not implement
+AMQP's bound in bytes, so we stop reading the socket while enough is in memory, and TCP holds the
+broker back.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ CONNECT_SECONDS = 10.0
 # The library considers a connection dead if it reads nothing from it, and the broker sends no
 # heartbeats while it sends deliveries.
 SIGN_OF_LIFE_SECONDS = 1.0
-# The broker sends a heartbeat every half of this. Without any it counts as dead after 1.3 times as
-# long, which the library finds out within another half: some 20 s after the last byte at most.
+# The broker sends a heartbeat every half of this. Without any it counts as dead after 1.3 times
+# this, which the library notices within another half: at most some 20 s after the last byte.
 HEARTBEAT_SECONDS = 10
 MOST_SILENCE = 1.3
-# A closed connection is not waited for longer than this: its other end may be gone.
+# Longest wait for a closed connection: its other end may be gone.
 CLOSE_SECONDS = 3.0
 # Parameters of a URL's query: the heartbeat, and certificates of TLS for both sides.
 USABLE = {"heartbeat", "cafile", "capath", "cadata", "certfile", "keyfile", "no_verify_ssl"}
@@ -47,7 +46,7 @@ USABLE = {"heartbeat", "cafile", "capath", "cadata", "certfile", "keyfile", "no_
 def _short_text(data: bytes) -> tuple[int, str]:
     """Decode a short string, leniently: pamqp's own fails over the reason for closing.
 
-    A name there may be any bytes, and the whole is cut at 255 bytes, wherever that is.
+    A name in it may be any bytes, and the whole is cut at 255 bytes, perhaps within a character.
     """
     end = data[0] + 1
     return end, text_of(data[1:end])
@@ -94,7 +93,7 @@ class Diversion(asyncio.Protocol):
     def pause(self) -> None:
         """Receive nothing more for now.
 
-        Over TLS uvloop loses what the broker says last if it closes the connection meanwhile.
+        Over TLS uvloop loses the broker's last bytes if the broker closes the connection meanwhile.
         """
         self._is_paused = True
         self.transport.pause_reading()
@@ -114,14 +113,14 @@ class Diversion(asyncio.Protocol):
 
 
 class _HeartbeatConnection(aiormq.Connection):
-    """The client library's innermost connection, which takes less silence for death."""
+    """The client library's innermost connection, with a shorter silence for death."""
 
     HEARTBEAT_GRACE_MULTIPLIER = MOST_SILENCE  # type: ignore[assignment]  # only multiplied by
 
     async def channel(self, *args: Any, **kwargs: Any) -> AbstractChannel:
         """Open a channel; a closed connection is an error of the library's, no `RuntimeError`.
 
-        The broker closes one at any time, for instance over what comes for a channel that it has
+        The broker may close one at any time, for instance over a frame for a channel that it has
         closed.
         """
         await self.connected.wait()
@@ -133,8 +132,7 @@ class _HeartbeatConnection(aiormq.Connection):
 class NamedUnderlay(UnderlayConnection):
     """The client library's inner connection, to a virtual host of any name.
 
-    The library takes the name out of the URL, decodes it, and decodes what comes out once more: it
-    would enter ``a/b`` for ``a%2Fb``.
+    The library decodes the name in the URL twice: it would enter ``a/b`` for ``a%2Fb``.
     """
 
     @classmethod
@@ -177,7 +175,7 @@ class VhostConnection(aio_pika.Connection):
                 closing.result()
 
     def _break_off(self) -> None:
-        """Do what makes a close end that still waits."""
+        """End a close that still waits."""
 
     async def connect(self, timeout: float | int | None = None) -> None:  # noqa: ASYNC109 - theirs
         self.transport = await NamedUnderlay.connect(
@@ -203,7 +201,7 @@ class TraceConnection(VhostConnection):
         return reader, writer
 
     async def leave(self) -> None:
-        self.resume()  # the broker's closing frames are read like anything else
+        self.resume()  # the broker's closing frames are read too
         await super().leave()
 
     def pause(self) -> None:

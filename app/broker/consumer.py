@@ -1,10 +1,8 @@
 """The consumer of one virtual host's firehose: our own durable queue, acknowledged by batch.
 
-The client's robust (self-reconnecting) connection is not used: after a cut the tracker must go
-back to its checkpoint before the first redelivered message, so a cut is an `OutageError` here and
-the trace's supervisor starts again.
-
-What it has in common with other queues of ours is in `app.broker.diverted`.
+The client's robust (self-reconnecting) connection is not used: after a cut the tracker must go back
+to its checkpoint before the first redelivered message. So a cut is an `OutageError` here, and the
+trace's supervisor starts again. Code shared with our other queues is in `app.broker.diverted`.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ TRACE_QUEUE = "itc.trace"
 LEAVING_SECONDS = 1.0
 # A queue may be stuck while its broker is well: one without a majority of its nodes, for instance.
 ANSWER_SECONDS = 15.0
-# After this time what a quorum queue's leader has received is in its log.
+# After this time everything that a quorum queue's leader received is in its log.
 IN_LOG_SECONDS = 1.0
 # Bound on the bodies of a portion.
 PORTION_BYTES = 16 * 1024 * 1024
@@ -57,13 +55,13 @@ REPLIES_TRACED = (4, 2)
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """The manner in which a trace queue is read.
+    """The way to read a trace queue.
 
-    ``quorum`` says what kind the queue is, or is to be: right where the broker is a cluster,
-    because it outlives the node it was declared on. ``was_bound`` says whether an existing queue
-    was bound to the trace exchange when we looked. ``sentinel`` is the token of the one that is
-    to be at its head, None if none is known. ``keys`` are the routing keys that it is to be bound
-    with, ``excess`` those that it is bound with besides, ``bookmarks`` what it knows of the store.
+    ``quorum`` is the type that the queue has or gets: right on a cluster, because it outlives the
+    node it was declared on. ``was_bound`` says whether an existing queue was bound to the trace
+    exchange when we looked. ``sentinel`` is the token that should be at its head, None if none is
+    known. ``keys`` are the routing keys to bind it with, ``excess`` bound ones that are no longer
+    wanted, ``bookmarks`` its knowledge of the store.
     """
 
     prefetch: int
@@ -95,26 +93,26 @@ class TraceStream(DivertedStream):
         # Delivery tags count from 1: the last that arrived, and the last acknowledged.
         self._arrived_tag = self._acknowledged = 0
         self._connection = connection
-        self._bytes = self._headers = 0  # that wait, the second of headers
+        self._bytes = self._headers = 0  # waiting ones; the second of headers
         self._largest = 0
         self._is_exclusive = not reading.quorum
         self._prefetch, self._keys = reading.prefetch, reading.keys
         self._consumers = 0
         self._next_at = 0
-        self._received = (0.0, 0)  # when, and the last tag, on a cluster
+        self._received = (0.0, 0)  # a time and the last tag, on a cluster
         self.taken = 0
         self.queue_is_new = queue_is_new
         self.is_cluster = reading.is_cluster
         self.was_bound = reading.was_bound
         self.bookmarks = reading.bookmarks
         self.traces_replies = connection.broker_version >= REPLIES_TRACED
-        self.sentinel: str | None = None  # the one that is held
+        self.sentinel: str | None = None  # the sentinel held
         self.is_sentinel_gone = False
         self.is_over = False
 
     @property
     def remark(self) -> str | None:
-        """A sentence on what holds it up; None if nothing does."""
+        """A sentence on what delays it; None if nothing does."""
         return None
 
     @property
@@ -123,7 +121,7 @@ class TraceStream(DivertedStream):
         return False
 
     def know_accounts(self, former: Iterable[str]) -> None:
-        """Recognise what we did under these accounts as our own, too."""
+        """Recognise these accounts' acts as our own, too."""
         self.about = Own(self._queue, self.account, former).about
 
     async def batch(self, most: int, linger: float) -> list[Arrival]:
@@ -173,15 +171,15 @@ class TraceStream(DivertedStream):
         return self._arrived_tag - self._acknowledged
 
     async def queued(self) -> int:
-        """At most how many messages wait, in the queue or here, until they are acknowledged."""
+        """The most messages that wait, in the queue or here, for their acknowledgement."""
         return await self.ready_messages() + self.unacknowledged
 
     async def ready_messages(self) -> int:
-        """The number of messages that the queue still holds for us, not counting delivered ones.
+        """The number of messages that the queue still holds for us, without delivered ones.
 
         The answer also shows that the queue has the acknowledgements before it: ``taken`` is the
-        last tag of these. The first answer may overtake what the queue had handed to the channel;
-        with the second, that has arrived.
+        last tag of these. The first answer may overtake messages that the queue had handed to the
+        channel; by the second, they have arrived.
         """
         self._check()
         acknowledged = self._acknowledged
@@ -200,8 +198,8 @@ class TraceStream(DivertedStream):
     def _note_taken(self, tag: int) -> None:
         """Note that the queue has the acknowledgements up to a tag.
 
-        On a cluster it has only received them, and loses them with its leader unless they are in
-        the log of another node: those that it has had for a while count.
+        On a cluster it has only received them, and loses them with its leader unless another node
+        has logged them: those count that it has had for a while.
         """
         moment = time.monotonic()
         if not self.is_cluster:
@@ -210,10 +208,10 @@ class TraceStream(DivertedStream):
             self.taken, self._received = self._received[1], (moment, tag)
 
     async def consume(self) -> None:
-        """Have the broker send messages, as many as the channel's prefetch lets it."""
+        """Have the broker send as many messages as the channel's prefetch allows."""
         self._consumers += 1
-        # Exclusive: until the broker notices that an earlier connection is dead, what that one has
-        # not acknowledged would come after newer messages. Quorum queues ignore this (measured on
+        # Exclusive: until the broker notices that an earlier connection is dead, messages that it
+        # has not acknowledged would come after newer ones. Quorum queues ignore this (measured on
         # 3.10.8), so their consumers were counted. A single active consumer would do too, but then
         # nothing else could remove a message that cannot be handed to a consumer.
         with self.request():
@@ -231,7 +229,7 @@ class TraceStream(DivertedStream):
             await self._channel.basic_cancel(CHANNELS_TAG)
 
     async def bind(self, excess: Sequence[str] = ()) -> None:
-        """Bind the queue to the trace exchange as it is to be, and then remove other bindings.
+        """Bind the queue by its keys, and then remove other bindings.
 
         Bind first, then unbind: messages in both selections are never missed.
         """
@@ -241,7 +239,7 @@ class TraceStream(DivertedStream):
                 await self._channel.queue_unbind(self._queue, TRACE_EXCHANGE, routing_key=key)
 
     async def mark_place(self, epoch: int, event_id: int) -> None:
-        """Put a bookmark where the others were, the new one first."""
+        """Put a new bookmark into the queue's bindings, and then remove the others."""
         bookmark = Bookmark(epoch, event_id)
         present, self.bookmarks = self.bookmarks, (bookmark,)
         if bookmark in present:
@@ -261,7 +259,7 @@ class TraceStream(DivertedStream):
         return largest
 
     def take_in(self, deliveries: list[Arrival]) -> None:
-        """Take in what has arrived.
+        """Take in arrived messages.
 
         Messages of one read get times a microsecond apart, so that times show the order too.
         """
@@ -309,7 +307,7 @@ class Firehose:
         """Use the account in ``amqp_url``; its path is ignored.
 
         Two services that trace the same virtual host into two databases need different names of
-        ``queue``; ``owner`` is our database's name, by which they notice. The broker shows
+        ``queue``; by ``owner``, our database's name, they notice if they do not. The broker shows
         ``service``, this one's id, with its connections.
         """
         self.owner = owner
@@ -334,7 +332,7 @@ class Firehose:
     ) -> AsyncIterator[AnyStream]:
         """Declare and bind the trace queue of a virtual host, and consume nothing yet.
 
-        It has no other consumer; if it is ``guarded``, its sentinel is held. Raises `OutageError`.
+        It has no other consumer; its sentinel is held if it is ``guarded``. Raises `OutageError`.
         """
         async with self._connect(vhost) as connection:
             with outages(self._place(vhost)):
@@ -344,7 +342,7 @@ class Firehose:
     def marks(
         self, vhost: str, node: tuple[str, str, int] | None = None, *, through_default: bool = True
     ) -> MarkPublisher:
-        """The publisher of marks, through a node's scheme, host and port or the usual address."""
+        """The publisher of marks, by a node's scheme, host and port or the usual address."""
         url = self._url
         if node is not None:
             scheme, host, port = node
@@ -399,7 +397,7 @@ class Firehose:
             return token, False
         placed = None
         if not queued:
-            with suppress(OutageError, *CONNECTION_ERRORS):  # without one it goes as well
+            with suppress(OutageError, *CONNECTION_ERRORS):  # without one our connection ends too
                 async with (
                     asyncio.timeout(CONNECT_SECONDS),
                     self._connect(vhost) as extra,

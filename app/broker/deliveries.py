@@ -1,8 +1,8 @@
-"""Deliveries, taken out of what the broker sends before the client library sees it.
+"""Deliveries, taken out of the broker's bytes before the client library sees them.
 
-Why not through the library: on its way to a consumer's callback a delivery takes nine reads, three
-frames through two queues and a task, which took longer than parsing, matching, stamping and storing
-it together. Everything else (handshake, answers, heartbeats, closing) is left to the library.
+In the library a delivery takes nine reads, three frames through two queues and a task on its way to
+a consumer's callback: longer than parsing, matching, stamping and storing it together. Everything
+else (handshake, answers, heartbeats, closing) is left to the library.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Arrival(msgspec.Struct, gc=False):
     """One message as it arrived, from the socket until it is stamped.
 
     ``header`` is the payload of its header frame, until it is read; ``size`` is that of both.
-    ``sha256`` is the digest of a large body, once it is made. A routing key that is not UTF-8
-    keeps its odd bytes as ``\\xhh``: a queue's name may be any bytes, and is part of the routing
-    key of its trace messages. ``at`` is when it arrived (µs), ``message`` what it says once it is
-    read, and ``digest`` what it is recognised by when it comes again.
+    ``sha256`` is the digest of a large body, once it is made. A routing key that is not UTF-8 keeps
+    its odd bytes as ``\\xhh``: a queue's name may be any bytes, and is part of the routing key of
+    its trace messages. ``at`` is its time of arrival (µs), ``message`` its contents once read, and
+    ``digest`` recognises it when it comes again.
     """
 
     tag: int

@@ -43,7 +43,7 @@ async def connect(
 
 
 async def queue_there(connection: TraceConnection, queue: str) -> Queue.DeclareOk | None:
-    """The broker's answer about a queue; None where there is none."""
+    """The broker's answer about a queue; None if it does not exist."""
     probe = await connection.channel(publisher_confirms=False)
     raw = await probe.get_underlay_channel()
     try:
@@ -84,7 +84,7 @@ class DivertedStream:
 
     @property
     def _is_enough(self) -> bool:
-        """Tell whether as many deliveries wait as the reader has asked for."""
+        """Tell whether the reader's number of deliveries waits."""
         return len(self._waiting) >= self._enough
 
     def lose(self, reason: OutageError) -> None:
@@ -107,7 +107,7 @@ class DivertedStream:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Ask the broker for something, unless it is lost already; raises `OutageError`."""
+        """Ask the broker for something, unless the stream is lost; raises `OutageError`."""
         self._check()
         try:
             yield

@@ -2,9 +2,9 @@
 
 The broker's documentation describes the firehose's messages: routing key ``publish.<exchange>`` or
 ``deliver.<queue>``, everything else in the headers, the body the original payload. The broker
-plugin's, ``settle.<event>``, are said by the broker's own user, in a table that is the body.
-Anybody who may write to ``amq.rabbitmq.trace`` can also publish garbage there, so nothing is
-trusted: what is not a trace message becomes an `Unreadable`, with the reason.
+plugin's, ``settle.<event>``, come from the broker's own user, with a table as body. Anybody who may
+write to ``amq.rabbitmq.trace`` can also publish garbage there, so nothing is trusted: a message
+that is no trace message becomes an `Unreadable`, with the reason.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from model.texts import storable
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 KINDS = PUBLISH, DELIVER = "publish", "deliver"
 SETTLE = "settle"
-# The consumer tag, of no consumer, whose cancelling by us the plugin answers with where channels
-# stand. The broker takes it for a consumer that is gone.
+# The tag of no consumer: when we cancel it, the plugin reports where channels stand. The broker
+# takes it for a consumer that is gone.
 CHANNELS_TAG = "itc.channels"
-# No client can name itself so, unless it may impersonate others.
+# No client can have this name, unless it may impersonate others.
 BROKER_USER = "rmq-internal"
 
-# The fields of the plugin's events, beside the node, the time and the version; `_OF_CHANNEL` are
-# those of a channel's.
+# The fields of the plugin's events, beside the node, the time and the version; `_OF_CHANNEL` are a
+# channel's own.
 _OF_CHANNEL = frozenset({"connection", "channel", "user"})
 SETTLEMENTS: dict[str, frozenset[str]] = {
     "began": frozenset(),
@@ -48,24 +48,24 @@ SETTLEMENTS: dict[str, frozenset[str]] = {
     "rolled_back": _OF_CHANNEL,
 }
 
-# The part that is kept of a message that cannot be read.
+# The part of an unreadable message that is kept.
 QUARANTINED_HEADERS = 16_384
 # A settlement has a few names of 255 bytes at most.
 LONGEST_SETTLEMENT = 4096
 # A channel's number has 16 bits, and a flag has one.
 MOST_CHANNELS = 65_535
 
-# Node, connection, channel's number, user; exchange, routing keys, properties; the queues that a
-# publish was routed to, or whether a deliver is a redelivery.
+# Node, connection, channel's number, user; exchange, routing keys, properties; a publish's queues,
+# or a deliver's mark as a redelivery.
 TraceFields: TypeAlias = tuple[str, str, int, str, str, tuple[str, ...], dict[str, Any], Any]
 
 MOST_REMEMBERED = 10_000
 
 
-# Each is looked up again and again, which is quicker for the same object.
+# Looked up again and again, which is quicker for the same object.
 _channel = lru_cache(maxsize=MOST_REMEMBERED)(Channel)
 
-# In front of a table this makes a header frame's payload that has nothing but headers.
+# Before a table this makes the payload of a header frame with nothing but headers.
 _TABLE = struct.pack("!HHQH", 60, 0, 0, 1 << 13)
 
 _to_json = msgspec.json.Encoder(order="deterministic").encode

@@ -2,10 +2,9 @@
 
 It is called under two identities: the service's own (to switch tracing, to see queues and nodes),
 and its users': their ``Authorization`` header is passed on unchanged, so the broker decides what
-they may do. Credentials never appear in a log line or an error.
-
-Everything that goes wrong between here and the broker is an `OutageError` with a sentence: the
-service waits, and an operator can fix it without a restart.
+they may do. Credentials never appear in a log line or an error. Every failure on the way to the
+broker is an `OutageError` with a sentence: the service waits, and an operator can fix it without a
+restart.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from app.stored.capture import NewConnection
 
 T = TypeVar("T")
 
-# Answers to a request of ours that holds a user's credentials: those are too long for the broker.
+# Answers to a request whose credentials are too long for the broker.
 TIMEOUT_SECONDS = 5.0  # for one request: a broker that takes longer is as good as away
 _TOO_LONG = frozenset({413, 414, 431})
 
@@ -64,7 +63,7 @@ class BrokerUser(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A node of the cluster; ``uptime`` in ms, absent of one that is down."""
+    """A node of the cluster; ``uptime`` in ms, None for one that is down."""
 
     name: str
     running: bool = False
@@ -102,12 +101,12 @@ class QueueInfo(msgspec.Struct, frozen=True):
 
     @property
     def policy_definition(self) -> dict[str, Any]:
-        """The broker's policies for it, operators' ones too."""
+        """The broker's policies for it, with operators' ones."""
         definition = self.effective_policy_definition
         return definition if isinstance(definition, dict) else {}
 
     def setting(self, name: str) -> Any:
-        """An argument that it was declared with, else by policy; None for neither."""
+        """An argument that it was declared with, or else a policy's; None without either."""
         return self.arguments.get(f"x-{name}", self.policy_definition.get(name))
 
     @property
@@ -166,7 +165,7 @@ class _Page(msgspec.Struct):
 
 
 class VhostCounts(msgspec.Struct, frozen=True):
-    """Counts of a virtual host's channels, as far as the statistics are."""
+    """Counts of a virtual host's channels, as far as the statistics have them."""
 
     message_stats: dict[str, Any] | None = None
 
@@ -222,8 +221,8 @@ class ManagementApi:
     async def whoami(self, authorization: bytes) -> BrokerUser:
         """Ask whose credentials these are.
 
-        Raises `NotAuthenticatedError` if the broker refuses them, `NotAuthorisedError` if it
-        knows the user, who may not use the management API at all.
+        Raises `NotAuthenticatedError` if the broker refuses them, `NotAuthorisedError` if the user
+        may not use the management API at all.
         """
         return _user(await self._as_user(authorization, "/api/whoami", _Whoami))
 
@@ -258,7 +257,7 @@ class ManagementApi:
         return await self._get(_path("vhosts", vhost), VhostCounts)
 
     async def amqp_listeners(self) -> dict[str, tuple[str, str, int]]:
-        """Scheme, host and port for AMQP of each running node, by name: the first it has."""
+        """Scheme, host and port for AMQP of each running node, by name: its first listener."""
         overview = await self._get("/api/overview", _Overview)
         listeners: dict[str, tuple[str, str, int]] = {}
         for listener in overview.listeners:
@@ -291,8 +290,8 @@ class ManagementApi:
     ) -> bytes:
         """Get the first messages of a queue, and give them back or not; returns the API's own JSON.
 
-        They reach us as JSON, so this works for messages that no AMQP frame can hold. ``body`` is
-        how much of a body is shown, ``seconds`` how long the broker may take.
+        The API can show messages that no AMQP frame can hold. ``body`` is the shown part of a body,
+        ``seconds`` the broker's time.
         """
         path = _path("queues", vhost, name, "get")
         mode = "ack_requeue_false" if remove else "ack_requeue_true"
@@ -319,7 +318,7 @@ class ManagementApi:
     ) -> AsyncIterator[list[str]]:
         """The names of a virtual host's exchanges or queues, some at a time.
 
-        The default exchange has the empty one. Raises `NotFoundError`.
+        The default exchange has the empty name. Raises `NotFoundError`.
         """
         page, pages = 0, 1
         while page < pages:
@@ -330,7 +329,7 @@ class ManagementApi:
             yield [resource.name for resource in answer.items]
 
     async def event_exchange(self) -> str | None:
-        """The virtual host of the event exchange; None where its plugin is off.
+        """The virtual host of the event exchange; None if its plugin is off.
 
         Nobody else can have made it: names that begin with ``amq.`` are the broker's.
         """
@@ -480,7 +479,7 @@ def _user(answer: _Whoami) -> BrokerUser:
 
 
 def _read_tracing(vhost: dict[str, Any], base_url: str) -> bool:
-    """Tell whether it is traced. If a missing value counted as off, each check would note a gap."""
+    """Tell whether it is traced; raises if the value is missing, or each check would note a gap."""
     tracing = vhost.get("tracing")
     if not isinstance(tracing, bool):
         raise OutageError(
@@ -493,7 +492,7 @@ def _read_tracing(vhost: dict[str, Any], base_url: str) -> bool:
 def _vhost_with_tracing(present: dict[str, Any], on: bool) -> dict[str, Any]:
     settings = {key: present[key] for key in _KEPT_ON_PUT if key in present}
     if settings.get("default_queue_type") == "undefined":
-        del settings["default_queue_type"]  # the broker's word for unset, which it does not accept
+        del settings["default_queue_type"]  # its word for unset, which it refuses
     return {**settings, "tracing": on}
 
 

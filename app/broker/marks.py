@@ -1,16 +1,16 @@
 """Marks: small numbered messages of ours, whose trace messages must come.
 
-The broker numbers nothing in its firehose, so a loss shows nowhere in it. A mark is published like
-anybody's message, in the traced virtual host: if its trace message does not come, tracing was off,
-our queue was not bound, or it dropped or lost what was in it, and whatever else was traced between
-the two marks around it may be missing as well.
+The broker numbers nothing in its firehose, so the firehose never shows a loss. A mark is published
+like anybody's message, in the traced virtual host. If its trace message does not come, tracing was
+off, our queue was not bound, or it dropped or lost messages; others that were traced between the
+two marks around it may be missing as well.
 
 Marks go through the default exchange into a queue of their own, which keeps nothing: a message that
-reaches no queue would count as unroutable, and operators watch that number. Where a trace leaves
-the default exchange out, they go through an exchange of their own, named like the queue and gone
-with it, and the trace queue is bound to what such exchanges publish. They have a connection of
-their own, because while the broker is short of memory or disk space it stops reading from
-connections that publish, and acknowledgements would wait with them.
+reaches no queue would count as unroutable, and operators watch that number. If a trace leaves the
+default exchange out, they go through an exchange of their own, named like the queue and gone with
+it, and the trace queue is bound to such exchanges. They have a connection of their own: while the
+broker is short of memory or disk space it stops reading from connections that publish, and
+acknowledgements would wait with them.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def queue_prefix(trace_queue: str) -> str:
 
 
 def takes_default(taken: Selection) -> bool:
-    """Tell whether a trace takes what is published to the default exchange, marks among it."""
+    """Tell whether a trace takes messages to the default exchange, marks among them."""
     return Takes(taken).publishes("")
 
 
 def keys(trace_queue: str, taken: Selection) -> tuple[str, ...]:
-    """The binding keys of the trace queue for a trace that takes this: marks come in any case."""
+    """The binding keys of the trace queue for a trace of this selection, and for its marks."""
     if takes_default(taken):
         return taken.keys
     return (*taken.keys, f"publish.{queue_prefix(trace_queue)}*")
@@ -101,7 +101,7 @@ class MarkPublisher:
                         self._queue,
                         mandatory=False,
                     )
-        except BaseException:  # cancelled too: whether it was taken is unknown all the same
+        except BaseException:  # a cancelled one too: nobody knows whether the broker has it
             await self.close()
             raise
 

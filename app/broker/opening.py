@@ -1,4 +1,4 @@
-"""Opens what the service has of the broker."""
+"""Opens the service's parts of the broker."""
 
 from __future__ import annotations
 

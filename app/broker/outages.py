@@ -1,8 +1,8 @@
 """Faults between us and the broker over AMQP, as a sentence for whoever can fix it.
 
-The client library's own texts never leave this module: they are about frames and states, and we
-cannot check what they quote. The broker's reply texts name only users, virtual hosts and queues;
-one that has no sentence here is quoted.
+The client library's own texts never leave this module: they are about frames and states, and may
+quote anything. The broker's reply texts name only users, virtual hosts and queues; one without a
+sentence here is quoted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class BrokerAddress(NamedTuple):
 
     @classmethod
     def of(cls, url: URL, vhost: str, queue: str = "itc.trace") -> BrokerAddress:
-        """The place that an AMQP URL names; its path is ignored. ``queue`` is the trace queue."""
+        """The address in an AMQP URL; its path is ignored. ``queue`` is the trace queue."""
         port = url.port or (5671 if url.scheme == "amqps" else 5672)
         return cls(f"{url.host_subcomponent}:{port}", url.user or "guest", vhost, queue)
 
@@ -148,7 +148,7 @@ _KINDS: list[tuple[type[BaseException], str]] = [
 
 
 def outage(error: BaseException | None, place: BrokerAddress) -> OutageError:
-    """The outage that an error of the client library means; None for an end without an error."""
+    """The outage behind an error of the client library; None for an end without an error."""
     if isinstance(error, exceptions.ConnectionInternalError):
         return UndeliverableError("the broker broke the connection off: internal error")
     if _is_not_let_in(error):
@@ -164,7 +164,7 @@ def outage(error: BaseException | None, place: BrokerAddress) -> OutageError:
 
 @contextmanager
 def outages(place: BrokerAddress) -> Iterator[None]:
-    """Turn what goes wrong between us and the broker into an `OutageError`."""
+    """Turn faults between us and the broker into an `OutageError`."""
     try:
         yield
     except CONNECTION_ERRORS as error:
@@ -212,7 +212,7 @@ def _sentence(error: BaseException | None, place: BrokerAddress) -> str:
 
 
 def _reply_text(error: BaseException) -> str:
-    """The broker's own words, on one line; empty where it said nothing."""
+    """The broker's own words, on one line; empty if it said nothing."""
     text = isinstance(error, exceptions.ConnectionClosed | exceptions.ChannelClosed)
     words = " ".join(str(error.args[-1]).split()) if text and error.args else ""
     return printable(words[:_QUOTED])

@@ -1,10 +1,8 @@
-"""Trace messages about the service itself, and those of all that the broker counts.
+"""Recognises trace messages about the service itself, and those that the broker counts.
 
-They are told by the names of our queues, and by what is in them: never by a connection's name. That
-is made of addresses and ports, which are used again: in what was traced before we came, ours may be
-that of a program that is gone.
-
-Nearly every message is somebody else's and counted: that is found out first.
+The names of our queues and the messages' contents show it, never a connection's name: it is made of
+addresses and ports, which are used again, and in messages from before we came ours may be that of a
+program that is gone. Nearly every message is somebody else's and counted: that is found out first.
 """
 
 from __future__ import annotations
@@ -44,27 +42,26 @@ class Own:
     """Recognition of our own among one stream's trace messages."""
 
     def __init__(self, queue: str, user: str, former: Iterable[str] = ()) -> None:
-        """``queue`` is the trace queue, ``user`` ours; under the ``former`` ones we captured once.
+        """``queue`` is the trace queue, ``user`` ours; we captured under the ``former`` ones once.
 
-        What was traced of these may still be in the queue.
+        Trace messages about these may still be in the queue.
         """
         self._queue = queue
         self._users = frozenset((user, *former))
         self._queues = (queue, announcements_queue(queue))
-        self._special = (queue, DIRECT_REPLIES)  # no other names of queues make a difference
+        self._special = (queue, DIRECT_REPLIES)  # other names of queues make no difference
         self._marks = queue_prefix(queue)
 
     def about(self, message: Record | Settlement | Unreadable) -> About:
         """The subject of a trace message.
 
-        Deliveries from the trace exchange are not traced, but those of messages that others put
-        into our queue are, and those of announcements, perhaps to another process of ours.
-
-        The broker's counters leave out channels with the number 0 (MQTT, and AMQP 1.0 on 4.x, where
-        these are no AMQP 0.9.1 inside) and direct replies; and what our own queue hands over is
-        left out here, since it is no traffic. Nor are settlements.
+        Deliveries from the trace exchange are not traced; deliveries of messages that others put
+        into our queue are, and those of announcements, perhaps to another process of ours. The
+        broker's counters leave out channels with the number 0 (MQTT, and AMQP 1.0 on 4.x, which
+        have no AMQP 0.9.1 inside) and direct replies. Our own queue's deliveries are left out here,
+        since they are no traffic, and so are settlements.
         """
-        if not message.is_event:  # isinstance takes longer than all of the rest
+        if not message.is_event:  # isinstance takes longer than all the rest
             if isinstance(message, Settlement):
                 return UNCOUNTED
             token = sentinel.token_of(message, self._queue)
@@ -82,7 +79,7 @@ class Own:
             if queue is None
             else not queue.startswith(self._special)
         ):
-            return OTHERS  # as nearly every message
+            return OTHERS  # nearly every message
         is_own = False
         if queue is None:  # a publish
             is_counted = bool(channel.number)

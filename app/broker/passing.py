@@ -1,11 +1,11 @@
 """Reading past messages in the trace queue that the broker cannot hand to a consumer.
 
-The broker breaks off the connection when it tries, and what it had sent just before is lost in its
+The broker breaks off the connection when it tries, and loses the messages sent just before in its
 buffers. So the head of the queue is looked at through the management API, which takes messages and
 puts them back: a classic queue then has them in their old order (a quorum queue does not: measured
 on 3.10.8). A consumer asks for only as many as come before the next bad one. That one is stored
-like any that cannot be read, and removed through the management API. So is a message that takes
-the API too long to show, as headers can be nested so deeply: nobody knows whether it is a bad one.
+like any unreadable one, and removed through the management API. So is a message that takes the API
+too long to show, as headers can be nested so deeply: nobody knows whether it is a bad one.
 
 **Nothing else is lost, and nothing doubled**: a message is removed after the transaction that
 stores it, like an acknowledgement, and nothing behind it is read before that. After a crash between
@@ -42,8 +42,8 @@ class PassingStream(TraceStream):
     ) -> None:
         """Begin at the queue's head, which may be the ``sentinel`` of this token.
 
-        ``head`` returns this many messages there, and removes them or not; None where the broker
-        takes too long.
+        ``head`` returns this many messages there, and removes them or not; None if the broker takes
+        too long.
         """
         self._head, self.sentinel = head, sentinel
         self._upcoming: deque[Waiting] = deque()  # seen at the last look, behind the others
@@ -75,10 +75,10 @@ class PassingStream(TraceStream):
         return await super().ready_messages() + self._portion
 
     def _note_taken(self, tag: int) -> None:
-        """Note nothing: tags are not the channel's alone."""
+        """Do nothing: tags are not the channel's alone."""
 
     async def batch(self, most: int, linger: float) -> list[Arrival]:
-        """As of any stream. Sets ``is_over`` once the usual way will do again."""
+        """Wait for messages, like any stream. Sets ``is_over`` once the usual way works again."""
         if not self._is_consuming and not self._portion:
             if self._handed:
                 await self._wait(linger)
@@ -92,7 +92,7 @@ class PassingStream(TraceStream):
         return await self._take_portion(most, linger)
 
     async def acknowledge(self, tag: int) -> None:
-        """Acknowledge everything up to a tag; what no consumer got is removed."""
+        """Acknowledge everything up to a tag, and remove messages that no consumer got."""
         if self._handed:
             await self._take_out()
         elif self._is_consuming:
@@ -116,7 +116,7 @@ class PassingStream(TraceStream):
             self._bad.append(self._upcoming.popleft())
         if self._bad or not (self._is_all or self._unbroken >= self._prefetch):
             return False
-        self._good = 0  # they are left to the usual way
+        self._good = 0  # the usual way takes the rest
         return True
 
     async def _look_ahead(self) -> list[Waiting]:
@@ -155,7 +155,7 @@ class PassingStream(TraceStream):
         with self.request():
             await self._channel.basic_cancel(self._tag)
         self._is_consuming = False
-        self._portion = self.buffer_size  # what arrived while it ended
+        self._portion = self.buffer_size  # arrivals while it ended
         self._unbroken += self._portion_size
         if self._postponed:
             tag, self._postponed = self._postponed, 0
@@ -180,7 +180,7 @@ class PassingStream(TraceStream):
         ]
 
     async def _take_out(self) -> None:
-        """Remove the returned ones from the queue, which starts with them."""
+        """Remove the returned bad ones from the queue, which begins with them."""
         messages, self._handed = self._handed, []
         answer = await self._head(len(messages), True) or ()
         if NEVER_SHOWN not in messages and [*map(_identity, answer)] != [*map(_identity, messages)]:
@@ -190,7 +190,7 @@ class PassingStream(TraceStream):
         self._look, self._unbroken = LOOK, 0
 
     async def _wait(self, linger: float) -> bool:
-        """Wait until all is acknowledged; False if it is not within the linger time."""
+        """Wait until everything is acknowledged; False if it is not within the linger time."""
         return not self._outstanding or await is_set_within(self._is_acknowledged, linger)
 
 

@@ -1,12 +1,12 @@
 """The sentinel: a message of ours that stays at the head of the trace queue.
 
-While we are connected it is handed to a channel of its own and not acknowledged; when we leave, it
-goes back to its place, before everything that was traced meanwhile. So whoever purges the queue,
-deletes it, takes messages out of it, lets them expire or drops the oldest while nobody reads it
-takes the sentinel first: if it is gone when we come back, so may be what was behind it.
+While we are connected it is handed to a channel of its own and not acknowledged. When we leave, it
+goes back to its place, before everything that was traced meanwhile. So anybody who purges or
+deletes the queue, takes messages out of it, or lets the oldest expire or drop while nobody reads
+it, takes the sentinel first: if it is gone when we come back, so may be the messages behind it. It
+can only be put in front of everything while the queue is empty.
 
-It can only be put in front of everything while the queue is empty. Quorum queues have none: what
-several channels give back to one of these has no certain order.
+Quorum queues have none: messages that several channels give back to one come in no certain order.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ PAUSE_SECONDS = 0.05
 
 
 def token_of(message: Unreadable, queue: str) -> str | None:
-    """The token of the sentinel that a message read from our queue is, if it is one."""
+    """The token in a message from our queue, if it is a sentinel."""
     if message.routing_key != queue or not message.body.startswith(WORD):
         return None
     return message.body.removeprefix(WORD).decode("ascii", "replace")
 
 
 def is_about(message: Record, queue: str, user: str) -> bool:
-    """Tell whether a trace message tells that a sentinel of ours was published."""
+    """Tell whether a trace message is about the publishing of a sentinel of ours."""
     return (
         isinstance(message, Publish)
         and not message.exchange

@@ -1,4 +1,4 @@
-"""The broker as a trace sees it: the firehose, and switching it on and off."""
+"""The broker, for a trace: the firehose, and switching it on and off."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ REMOVE_SECONDS = 30.0
 CUT_OFF_SECONDS = 1.5
 
 
-# All that the broker counts as handed over; redeliveries are among them.
+# All kinds of hand-overs in the broker's counts; redeliveries are among them.
 HANDED_OVER = ("deliver", "deliver_no_ack", "get", "get_no_ack")
 
 
 class BrokerCounts(msgspec.Struct, frozen=True):
-    """The broker's counters of a virtual host, without what trace queues handed over.
+    """The broker's counters of a virtual host, less hand-overs by trace queues.
 
-    That is counted apart, a moment earlier or later: so the rest is known within bounds.
-    ``started`` is about when each running node did (s since the epoch), and names the trace queues:
-    whenever it changes, the counters begin anew.
+    Those are counted apart, a moment earlier or later, so the rest is known within bounds.
+    ``started`` is the time at which each running node started (about, s since the epoch), with the
+    names of the trace queues: whenever it changes, the counters begin anew.
     """
 
     publishes: int
@@ -83,13 +83,10 @@ class TraceSource:
     ) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, created if it is missing.
 
-        ``sentinel`` is the token of the one that is to be at its head, if one is known. The queue
-        is bound for the selection ``taken``, which replaces ``before``. ``passing`` reads past
-        messages that the broker cannot hand over, and the sentinel like the rest: the head may be a
-        bad message.
-
-        Raises `OutageError`, and `ForeignQueueError` if there is a queue with that name that cannot
-        be ours.
+        ``sentinel`` is the token that should be at its head, if one is known. The queue is bound
+        for the selection ``taken``, which replaces ``before``. ``passing`` reads past messages that
+        the broker cannot hand over, and past the sentinel: the head may be a bad message. Raises
+        `OutageError`, and `ForeignQueueError` if a queue with that name cannot be ours.
         """
         token = None if passing else sentinel
         reading = await self._plan_reading(vhost, prefetch, token, taken, before)
@@ -127,7 +124,7 @@ class TraceSource:
         return frozenset(node.name for node in await self._management.nodes() if node.running)
 
     async def switch_off(self, vhost: str) -> None:
-        """Switch tracing off, unless somebody else's queue is bound to the trace exchange."""
+        """Switch tracing off, unless another program's queue is bound to the trace exchange."""
         async with self._switching:
             if await self._trace_targets(vhost) <= {self._firehose.queue}:
                 await self._management.set_tracing(vhost, False)
@@ -137,7 +134,7 @@ class TraceSource:
         return {binding.destination for binding in await self._management.bindings(vhost)}
 
     async def unknown(self, vhost: str, selection: Selection) -> list[str]:
-        """Patterns of a selection that cover no exchange or queue now, in words.
+        """Patterns of a selection that match no exchange or queue now, in words.
 
         Raises `OutageError`.
         """
@@ -166,7 +163,7 @@ class TraceSource:
         return [f"{kind.removesuffix('s')} {pattern!r}" for pattern in uncovered]
 
     async def look(self, vhost: str, selection: Selection = ALL) -> QueueState:
-        """Look at the trace queue: whether it is as we declared it, bound, and how full."""
+        """Look at the trace queue: its declaration, its bindings, and its fill."""
         queue = await self.queue(vhost, self._firehose.queue)
         if queue is None:  # a lost stream is the consumer's to report
             return QueueState()
@@ -186,9 +183,9 @@ class TraceSource:
         return queue_state
 
     async def counts(self, vhost: str) -> BrokerCounts | None:
-        """The counters of a virtual host's channels, apart from handing over its trace messages.
+        """The counters of a virtual host's channels, less hand-overs of trace messages.
 
-        None where the broker keeps no statistics, or has none yet. Raises `OutageError`.
+        None if the broker keeps no statistics, or has none yet. Raises `OutageError`.
         """
         try:
             queues = sorted(await self._trace_targets(vhost))
@@ -220,7 +217,7 @@ class TraceSource:
         return [marks(node) for node in nodes.values()]
 
     async def _count_handovers(self, vhost: str, queues: Iterable[str]) -> int:
-        """The number of trace messages handed over, to us and to others: these are not traced."""
+        """The number of trace messages handed over, to us and to others: no trace shows these."""
         infos = [await self._management.queue(vhost, name) for name in queues]
         return sum(_sum(queue.message_stats or {}, HANDED_OVER) for queue in infos)
 
@@ -249,7 +246,7 @@ class TraceSource:
             quorum, present = queue.type == "quorum", await self._bound_keys(vhost)
             present_bookmarks = bookmarks(present)
             present -= {bookmark.key for bookmark in present_bookmarks}
-            # A crash may have come between the new bindings and the removal of the old.
+            # A crash may have come between the new bindings and the removal of the old ones.
             was_bound = present.issuperset(binding_keys) or present.issuperset(self._keys(former))
         return Reading(
             prefetch,
@@ -275,9 +272,8 @@ class TraceSource:
     async def _give_up(self, vhost: str, prefetch: int) -> NoReturn:
         """Refuse a quorum queue with a message that it can hand to nobody.
 
-        A message that is put back goes behind those put back before (measured on 3.10.8), so
-        nothing can be looked at and left in its place. One with a single active consumer shows
-        nothing at all.
+        A message that is put back goes behind those put back before (measured on 3.10.8), so none
+        can be looked at in its place. A queue with a single active consumer shows none at all.
         """
         messages = await self._head(vhost, prefetch, False)
         if messages and all(message.is_deliverable for message in messages):
@@ -304,7 +300,7 @@ class TraceSource:
         except OutageError:
             if remove:
                 raise
-            await self._management.own_user()  # which tells whether the API is away altogether
+            await self._management.own_user()  # this tells whether the whole API is away
             return None
         try:
             return read_messages(answer)
@@ -328,9 +324,10 @@ class TraceSource:
     async def cut_off(self, vhost: str, services: Collection[str]) -> None:
         """Close the connections of these services that consume the trace queue.
 
-        For those that hold the trace no more: a stopped or partitioned one keeps its connection
-        until the broker misses its heartbeats. Returns after `CUT_OFF_SECONDS` at the latest, since
-        a connection to a stopped client may take the broker long to close. Raises `OutageError`.
+        For services that no longer hold the trace: a stopped or partitioned one keeps its
+        connection until the broker misses its heartbeats. Returns after `CUT_OFF_SECONDS` at the
+        latest: the broker may take long to close a connection to a stopped client. Raises
+        `OutageError`.
         """
         reason = "another rabbitmq-itc has taken this trace over"
         with contextlib.suppress(TimeoutError, NotFoundError):
@@ -341,7 +338,7 @@ class TraceSource:
                         await self._management.close_connection(connection, reason)
 
     async def delete_queue(self, vhost: str) -> None:
-        """Delete the trace queue and what it holds, and our policy for it."""
+        """Delete the trace queue with its messages, and our policy for it."""
         await self._firehose.delete_queue(vhost)
         if self._guard:
             await self._management.delete_policy(vhost, self._firehose.queue)
@@ -355,13 +352,13 @@ def _no_vhost(vhost: str) -> OutageError:
 
 
 def _sum(stats: Mapping[str, Any], names: Iterable[str]) -> int:
-    """The sum of some counters; those that never counted are absent."""
+    """The sum of some counters; those that never counted are missing."""
     numbers = [stats.get(name, 0) for name in names]
     return sum(number for number in numbers if type(number) is int)
 
 
 def _start_times(nodes: Iterable[Node]) -> dict[str, int]:
-    """The nodes that run, and about when each started: the broker says for how long it has run."""
+    """The running nodes, and about when each started: the broker says how long it has run."""
     moment = time.time()
     return {
         node.name: round(moment - node.uptime / 1000)

@@ -1,4 +1,4 @@
-"""Our queue as it should be, and what is wrong with the one that exists.
+"""Our queue as it should be, and the faults of the existing one.
 
 A user who may configure our queue's name can declare it before us, with a bound that drops nearly
 everything into that user's own queue; one who may write to it can unbind it; and a broker policy
@@ -18,8 +18,8 @@ from app.broker.management import Binding, QueueInfo
 
 # From here on the broker may already be dropping the oldest trace messages.
 NEARLY_FULL = 0.95
-# A queue with smaller bounds than these, and than ours, was made by somebody else. An operator who
-# changes our bounds leaves queues with other ones behind, and those are fine.
+# A queue with smaller bounds than these, and than ours, is somebody else's. An operator who changes
+# our bounds leaves queues with other ones behind, and those are fine.
 LEAST_BYTES = 1 << 20
 LEAST_MESSAGES = 10_000
 # 4.x drops a message after twenty redeliveries; each connection of ours may cause one.
@@ -38,7 +38,7 @@ _HARMLESS = frozenset(
     }
 )
 
-# The argument by which a trace queue says whose it is: the broker keeps it and looks away.
+# The argument that names a trace queue's owner: the broker keeps it and ignores it.
 OWNER = "x-itc-store"
 # The prefix of bookmarks' keys.
 BOOKMARK = "itc.stored."
@@ -61,10 +61,10 @@ class QueueBounds(msgspec.Struct, frozen=True):
 class QueueState(msgspec.Struct, frozen=True):
     """The state of our queue.
 
-    ``fault`` says why it cannot be ours, ``harm`` what a broker policy does to it; both are None
-    if all is well. ``is_nearly_full`` is None if the broker cannot say yet. ``most_bytes`` is
-    what its bodies may take. ``remarks`` say what an operator should know of, a sentence each.
-    ``excess`` are routing keys that it should not be bound with.
+    ``fault`` says why it cannot be ours, ``harm`` what a broker policy does to it; both are None if
+    all is well. ``is_nearly_full`` is None if the broker cannot say yet. ``most_bytes`` bounds its
+    bodies. ``remarks`` are sentences for the operator. ``excess`` are routing keys that it should
+    not be bound with.
     """
 
     fault: str | None = None
@@ -80,8 +80,8 @@ class Bookmark(NamedTuple):
     """The store's progress: the epoch of a run, and the last event that was stored.
 
     The broker keeps it with the trace queue, as a binding whose key no trace message has. The epoch
-    changes with each run, and both only grow. A store that is behind it was restored from a backup,
-    and what was acknowledged since that was made is in no queue any more.
+    changes with each run, and both only grow. A store that is behind it was restored from a backup:
+    messages acknowledged since that backup are in no queue any more.
     """
 
     epoch: int
@@ -210,7 +210,7 @@ def _policy(queue: QueueInfo) -> str:
 
 
 def _remarks(queue: QueueInfo) -> Iterator[str]:
-    """Remarks that an operator should know of, though nothing is lost by it."""
+    """Remarks for the operator on things that lose nothing."""
     if "dead-letter-exchange" in queue.policy_definition:
         exchange = str(queue.policy_definition["dead-letter-exchange"])[:100]
         yield (

@@ -22,7 +22,7 @@ LONGEST_ROUTING_KEY = 255
 REASON = "the broker cannot hand it to a consumer"
 UNSHOWN = "before one that the broker cannot hand to a consumer, and the API could not show it"
 
-# As much of JSON as is needed: strings, opening and closing brackets, and other values.
+# The needed part of JSON: strings, opening and closing brackets, and other values.
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]|[^\s,:\[\]{}"]+')
 _MEMBER = 2  # the depth of a message's own members: in an object in a list
 
@@ -127,7 +127,11 @@ def _channel(properties: bytes) -> Channel:
     try:
         place = msgspec.json.decode(properties, type=_Properties).headers
         node, connection, user = map(storable_name, (place.node, place.connection, place.user))
-    except (msgspec.MsgspecError, RecursionError, ValueError):  # whatever a sender nested
+    except (
+        msgspec.MsgspecError,
+        RecursionError,
+        ValueError,
+    ):  # nested too deeply
         return NOWHERE
     return Channel(node, connection, place.channel, user)
 

@@ -1,8 +1,8 @@
-"""Stamping a trace's stored events anew, by other rules of who acts and of what messages name.
+"""Stamping a trace's stored events anew, by other rules of participants and links.
 
-`restamper` says what the new stamps are and is pure; `replay` reads the events, puts the new stamps
-aside and has them take the place of the old. `process` does it in a process of its own, which `job`
-starts and follows. The SQL stays with the store (`app.store.capture.restamps`): the swap is one
-transaction with its participants, aliases, keys and links, and no other room loads SQLAlchemy. The
-values between the two are in `app.stored.restamps`.
+`restamper` computes the new stamps and is pure; `replay` reads the events, puts the new stamps
+aside and swaps them in. `process` runs it in a process of its own, which `job` starts and follows.
+The SQL stays with the store (`app.store.capture.restamps`): the swap is one transaction with its
+participants, aliases, keys and links, and no other room loads SQLAlchemy. The values between the
+two are in `app.stored.restamps`.
 """

@@ -73,10 +73,10 @@ class RestampProcess:
                 fallback = "it has either the old stamps or the new"
                 answer = await _wait_for("done", child, report, fallback)
             except BaseException:
-                await child.kill()  # before the trace goes on: or the new could come after that
+                await child.kill()  # or the new stamps could come after the trace goes on
                 raise
         seconds = {"replay": replayed - start, "pause": time.monotonic() - replayed}
-        with contextlib.suppress(OutageError):  # the next one tidies up too
+        with contextlib.suppress(OutageError):  # the next process tidies up too
             await _wait_for("tidy", child, report, "it is restamped")
         return {
             **answer.result,
@@ -109,7 +109,7 @@ def check_not_archived(archives: Archives, vhost: str) -> None:
 
 
 async def _wait_for(say: str, child: Child[Answer], report: Report, fallback: str) -> Answer:
-    """The process's last word; ``fallback`` is how the trace is if the process dies before."""
+    """The process's last word; ``fallback`` is the trace's state if the process dies before that."""
     while (answer := await child.read()) is not None:
         if answer.say == "error":
             raise error_of(answer)

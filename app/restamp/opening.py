@@ -1,4 +1,4 @@
-"""Opens what restamps the traces of a service, and what reads them by rules not adopted."""
+"""Opens a service's restamping, and its previews by rules that are not adopted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A process that restamps one trace: ``python -m app.restamp.process``.
 
-Reads its settings from the first line of stdin, what to do from the second, and when the trace
-pauses a third: the epoch under which it may be written to. Reports its progress on stdout (see
+Reads its settings from the first line of stdin, its order from the second, and when the trace
+pauses a third: the epoch under which it may write. Reports its progress on stdout (see
 `app.restamp.job`). It ends at once when its stdin does: then nobody holds the trace any more.
 """
 

@@ -141,7 +141,8 @@ class Replay:
             )
             if self._restamper.has_met(events):
                 return events
-            # Newer than these events, so with all of theirs, unless retention came between.
+            # Read after these events, so it has all of their channels, unless retention came
+            # between.
             channels = await self._store.channels(self._trace_id, after_number=self._last_key)
             if channels:
                 self._last_key = channels[-1][0]

@@ -1,9 +1,9 @@
-"""New stamps for stored events, by other rules of who acts and of what is quiet.
+"""New stamps for stored events, by other rules of participants and quiet traffic.
 
-Nothing is matched again: causes, matches and types stay as they are stored, and so do links, unless
-the messages are read again by other rules of links; only the ways of links are found anew. Ids are
-a linear extension of happens-before, so events are taken in the order of their ids; a received
-event whose cause is no longer stored joins nothing.
+Nothing is matched again: causes, matches and types stay as stored. So do links, unless the messages
+are read again by other rules; only the links' ways are found anew. Ids are a linear extension of
+happens-before, so events are taken in the order of their ids; a received event whose cause is no
+longer stored joins nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Restamper:
         rules: Rules | None = None,
         most_named: int = 0,
     ) -> None:
-        """Have at most ``assumed`` participants for connections of which nothing is known.
+        """Have at most ``assumed`` participants for connections without known properties.
 
         With ``rules`` of links each message is read again, and the last ``most_named`` events that
         others may name are remembered, as a tracker does.
@@ -101,7 +101,7 @@ class Restamper:
     def missing_causes(self, events: Sequence[StoredEvent]) -> list[int]:
         """The ids of causes whose new clocks are not at hand."""
         ids = {event.id for event in events}
-        # Causes that messages name, read again, are remembered with their clocks.
+        # Named causes, read again, are remembered with their clocks.
         causes = {cause for event in events for cause in event.joins}
         return sorted(causes - ids - self._recent.keys())
 
@@ -138,7 +138,7 @@ class Restamper:
             old = msgspec.structs.replace(
                 old,
                 totals=msgspec.structs.replace(old.totals, links=self._linker.counts),
-                # Id and body together are not known of cut messages.
+                # A cut message's id and body cannot both be checked.
                 forgot_named=self._linker.has_forgotten or self.cut > 0,
                 young_rules={},
             )
@@ -217,7 +217,7 @@ class Restamper:
         )
 
     def _names_of(self, event: StoredEvent, record: Record) -> Names:
-        """The names in an event's message by the new rules; none where it is not read again."""
+        """The names in an event's message by the new rules; none if it is not read again."""
         if not self._reads_again:
             return NO_NAMES
         self.cut += event.is_cut
@@ -226,7 +226,7 @@ class Restamper:
     def _influences(self, acts: Sequence[StoredLink]) -> Iterator[Influence]:
         """Yield the broker's acts, with the new participants behind them.
 
-        Acts of the meantime are found anew; they stay only where retention has removed their
+        Acts between events are found anew; they stay only if retention has removed their
         deliveries.
         """
         causes = [act for act in acts if act.rule != LAST_BEFORE_RETURN]
@@ -273,9 +273,9 @@ class Restamper:
     def _count_changes(
         self, stored: tuple[StoredLink, ...], links: tuple[StoredLink, ...]
     ) -> tuple[StoredLink, ...]:
-        """Count and return the links with another way than stored, and all links of spans.
+        """Count and return the links whose way changed, and all links of spans.
 
-        More links of spans may come until the swap; the new stamps have those returned here.
+        More links of spans may come until the swap; these replace the stored ones.
         """
         pairs = [*zip(stored, links, strict=True)] if links else ()
         for old, new in pairs:
@@ -291,7 +291,7 @@ class Restamper:
         acting = self._acting.get(event.channel_key)
         if acting is None:
             channel = self._channels[event.channel_key]
-            if channel in self._owner:  # a channel of that name had ended: so had its connection
+            if channel in self._owner:  # that channel had ended, and so had its connection
                 self._end(channel.connection)
             self._introduce(channel, event.recorded_at)
             self._owner[channel] = event.channel_key
@@ -310,8 +310,8 @@ class Restamper:
     def _client(self, channel: Channel, moment: int) -> str | None:
         """The name of the client that had a channel's connection at a time (µs).
 
-        None, so that it is assumed, where several had it: stored events of one channel may be of
-        more than one of them, as under policies without the end of connections.
+        None, so that it is assumed, if several had it: stored events of one channel may be of more
+        than one of them, as under policies without the end of connections.
         """
         clients = self._clients.get(channel.connection, ())
         incarnations = [client for client in clients if client.user == channel.user]
@@ -322,7 +322,7 @@ class Restamper:
 
 
 def _record(event: StoredEvent, channel: Channel) -> Record:
-    """The part of an event's record that quiet patterns and rules of links read."""
+    """The fields of an event's record that quiet patterns and rules of links read."""
     path = event.exchange, event.routing_keys
     if event.queue is None:
         return Publish(channel, *path, event.routed_queues, event.properties, event.body)

@@ -27,11 +27,11 @@ from model.assertions.language import from_json
 from model.described import INNER
 from model.times import Microseconds
 
-# Events that are read from one event on.
+# Effects or causes of one event that are read.
 MOST_REACHED = 1_000
-# Violations of an assertion in a minute of which the webhook is told one by one. It is told of the
-# others together, when the minute is over: anybody who may publish can violate an assertion as
-# often as they like.
+# Violations of an assertion in one minute that the webhook gets one by one. The others follow
+# together, when the minute is over: anybody who may publish can violate an assertion as often as
+# they like.
 MOST_A_MINUTE = 10
 
 
@@ -89,7 +89,7 @@ class HeldAssertion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def assertion(self) -> dict[str, Any]:
-        """As one writes it."""
+        """The assertion, as in a file."""
         return msgspec.json.decode(self.text, type=dict[str, Any])
 
     @property

@@ -24,9 +24,9 @@ class Trace(msgspec.Struct, frozen=True):
     """A stored trace, with its policy of participants, and its selection; times in µs.
 
     Traffic of ``quiet`` joins no clocks. ``bodies``: messages' bodies are taken, too. ``events``,
-    ``participants`` and ``pending_copies`` count what is stored now. ``checkpoint`` is the
-    tracker's state as of ``last_event_id`` (0 before the first), ``ledger`` what the trace had
-    seen. ``holder`` is the service that runs it, if any does.
+    ``participants`` and ``pending_copies`` count stored ones. ``checkpoint`` is the tracker's state
+    as of ``last_event_id`` (0 before the first), ``ledger`` the run's counts. ``holder`` is the
+    service that runs it, if any does.
     """
 
     id: int
@@ -142,7 +142,7 @@ class HeldRule(msgspec.Struct, frozen=True):
 class RuleState(enum.StrEnum):
     """The state of a rule: whether messages are read by it.
 
-    A running trace takes up rules that are set or removed after some seconds.
+    A running trace takes up changed rules after some seconds.
     """
 
     holds = "holds"
@@ -175,7 +175,7 @@ class ListedRule(msgspec.Struct, frozen=True):
 
     @property
     def rule(self) -> dict[str, Any]:
-        """As one writes it."""
+        """The rule, as in a file."""
         return self.of_trace.rule.to_json()
 
 
@@ -271,7 +271,7 @@ class Quarantined(msgspec.Struct, frozen=True):
 
     @property
     def body(self) -> str | None:
-        """The part that is kept of it, as text; see `body_encoding`."""
+        """Its stored part, as text; see `body_encoding`."""
         return None if self.kept is None else self._text(self.kept)[0]
 
     @property

@@ -51,7 +51,7 @@ class CausalPath(msgspec.Struct, frozen=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A cause that a publish names, or of a delivery by what the broker did."""
+    """A cause that a publish names, or that the broker's act gave a delivery."""
 
     cause: int
     rule: Annotated[str | None, _RULE]
@@ -122,8 +122,8 @@ _VERBS = (
 class Fate(msgspec.Struct, frozen=True):
     """A publish as a message with its copies, and the events of their deliveries.
 
-    As of ``at``, None where that is when its trace ran last. ``truncated``: there are more
-    deliveries. ``heavy`` is that of `app.stored.reading.EventList`.
+    As of ``at``; None if that is when its trace ran last. ``truncated``: there are more deliveries.
+    ``heavy`` is that of `app.stored.reading.EventList`.
     """
 
     publish: Event
@@ -206,12 +206,12 @@ def _is_vague(copy: Copy) -> bool:
 
 
 def _is_untraced(copy: Copy) -> bool:
-    """Tell whether nothing but the caller is known of a copy's delivery."""
+    """Tell whether a copy's delivery is known from the caller alone."""
     return {delivery.match for delivery in copy.deliveries} == {Match.untraced}
 
 
 def _newest(copy: Copy) -> Delivery | None:
-    """The last delivery from the copy's queue; without any, from elsewhere after it died."""
+    """The last delivery from the copy's queue, or else from elsewhere after it died."""
     from_queue = [delivery for delivery in copy.deliveries if delivery.queue == copy.queue]
     return next(reversed(from_queue or copy.deliveries), None)
 
@@ -234,7 +234,7 @@ class HeldCopies(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopiesInHand(msgspec.Struct, frozen=True):
-    """Copies that consumers hold now, those held for longest first, as far as that is known."""
+    """Copies that consumers hold now, the longest held first, as far as known."""
 
     counts: Annotated[dict[str, int], INNER]  # by virtual host
     items: Annotated[
@@ -282,7 +282,7 @@ class TouchedService(msgspec.Struct, frozen=True):
 
 
 class TouchedQueue(msgspec.Struct, frozen=True):
-    """A queue from which messages were handed over that these led to, for certain."""
+    """A queue that handed over messages that these certainly led to."""
 
     name: str
     deliveries: Annotated[int, "How many of those that were caused came from it."]
@@ -291,10 +291,9 @@ class TouchedQueue(msgspec.Struct, frozen=True):
 
 
 class Touched(NamedTuple):
-    """Counts of the events since some: how many these caused, may have influenced, or did not.
+    """Counts of the events since some: those that they caused, may have influenced, or did not.
 
-    ``items`` are a page of one verdict, by id; ``heavy`` is that of
-    `app.stored.reading.EventList`.
+    ``items`` are a page of one verdict, by id; ``heavy`` is that of `app.stored.reading.EventList`.
     """
 
     as_of: Annotated[int, "The newest event that was looked at."]

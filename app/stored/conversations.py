@@ -11,7 +11,7 @@ from model.described import INNER
 from model.times import Microseconds
 from model.words import WalkWord
 
-# Roots of other ways to a conversation that are named, the first.
+# The first roots of other ways to a conversation, which are named.
 MOST_OTHER_ROOTS = 20
 
 

@@ -51,7 +51,7 @@ class UsualDurations(msgspec.Struct, frozen=True):
 
 
 class DurationSeries(msgspec.Struct, frozen=True, kw_only=True):
-    """Durations over time; those that are not known are not among them."""
+    """Durations over time; unknown ones are left out."""
 
     usual: UsualDurations
     baseline: Annotated[UsualDurations, "Of the period that it is compared with."]
@@ -97,7 +97,7 @@ class DurationMap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlowOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue whose messages, or a service to which messages, take longer than they did."""
+    """A queue or service with longer times than before."""
 
     vhost: str
     queue: str | None

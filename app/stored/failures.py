@@ -17,9 +17,9 @@ from model.who import Who
 # Counts over time have at most this many spans, of one of these lengths (s).
 MOST_SPANS = 120
 SPANS = (1, 5, 15, 60, 300, 900, 3_600, 21_600, 86_400, 604_800)
-# Groups that are shown, those with the newest failures.
+# Groups shown: those with the newest failures.
 MOST_GROUPS = 500
-# Participants of a group that are named, the first.
+# The first participants of a group, which are named.
 MOST_NAMES = 5
 
 
@@ -186,7 +186,7 @@ def page_of(
 ) -> tuple[list[Failure], int | None]:
     """The first failures, and the event before which to go on; one event's stay together.
 
-    ``looked_at`` is the last event that was read, None where there are no more.
+    ``looked_at`` is the last event that was read, None if there are no more.
     """
     size = limit
     while 0 < size < len(newest_first) and newest_first[size].event == newest_first[size - 1].event:
@@ -225,7 +225,7 @@ def _group_of(failure: Failure) -> FailureGroup:
 
 
 def _merge_groups(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
-    # Equal groups become one: that they were apart would tell the content that is left out.
+    # Equal groups become one: apart, they would reveal the content that is left out.
     groups_by_key: dict[tuple[object, ...], FailureGroup] = {}
     for group in groups:
         key = (group.vhost, group.kind, group.queue, group.reason, group.type, group.exception)

@@ -1,4 +1,4 @@
-"""Links and keys that some events would have by rules that are not adopted."""
+"""Links and keys of some events by rules that are not adopted."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from model.happened import LIKELY, Cause
 from model.ways import Direction
 from model.words import LINKED
 
-# Deliveries of a participant that may have led to a publish with their key, the newest.
+# The newest deliveries of a participant that may have led to a publish with their key.
 NEWEST = 8
-# In place of a rule's name where a message was the only one in hand.
+# The rule's name for a message that was the only one in hand.
 IN_HAND = "in hand"
 
 

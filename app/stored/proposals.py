@@ -28,11 +28,11 @@ LEAST_COVERAGE = 0.9
 LEAST_REACTIONS = 20
 # The share of reactions that a proposal has to join: fewer may be equal by accident.
 LEAST_JOINED = 0.1
-# The same of numbers where too few are known to say how often they are equal by accident.
+# The same for numbers, if too few are known to say how often they are equal by accident.
 LEAST_BY_NUMBERS = 0.5
 # The least share of cases in which the message in hand is the one that links or keys name.
 LEAST_CONFIRMED = 0.95
-# Participants whose messages in hand are proposed, those who published most; and examples.
+# Participants whose messages in hand are proposed: those who published most; and examples.
 MOST_PARTICIPANTS, MOST_EXAMPLES = 100, 10
 
 _PLACES = {"header": "header {}", "payload": "{} in the body", "property": "{}"}
@@ -66,7 +66,9 @@ class RuleProposal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def alone(self) -> str | None:
-        """The user who alone has a tenth of what it joins, where others react, too; else `null`."""
+        """The user who alone has a tenth of the joined publishes, where others react, too; else
+        `null`.
+        """
         carrying = [user.user for user in self.users if user.share >= LEAST_JOINED]
         return carrying[0] if len(carrying) == 1 and self.users[1:] else None
 
@@ -93,7 +95,7 @@ class LikelyBasis(msgspec.Struct, frozen=True):
 
 
 class TraceCoverage(msgspec.Struct, frozen=True):
-    """A trace's publishes, by what they tell of their causes; and what the last look found.
+    """A trace's publishes, by the causes that they name; and the last look's findings.
 
     Of the ``reactions``, which may have a cause, ``named`` have a known one. ``looked_publishes``
     and ``looked_programs`` are as of the last look.
@@ -144,8 +146,8 @@ def _content(rule: Rule) -> object:
 def proposals_in(report: Mapping[str, Any]) -> list[RuleProposal]:
     """The proposals of a report on correlations: direct causes, together, before shared keys.
 
-    A key that joins more than they do goes with them: where a message that is named was published
-    twice, nobody knows which one is meant, and the key still joins it.
+    A key that joins more than they do goes with them: if a named message was published twice,
+    nobody knows which one is meant, and the key still joins it.
     """
     reactions = report["reactions"]
     entries = [entry for entry in report["proposals"] if _joins_enough(entry, reactions)]
@@ -162,7 +164,7 @@ def proposals_in(report: Mapping[str, Any]) -> list[RuleProposal]:
 
 
 def _in_hand(hands: Sequence[Mapping[str, Any]], reactions: int) -> RuleProposal:
-    """The proposal of messages in hand; figures are those of the worst participant."""
+    """The proposal of messages in hand, with the figures of the worst participant."""
     numbers = [hand["participant"]["number"] for hand in hands]
     linked, agreement = (
         sum(hand["linked"] for hand in hands),

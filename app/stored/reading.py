@@ -44,8 +44,8 @@ class EventFilter(VhostFilter, frozen=True, kw_only=True):
     part of the exchange's or the queue's name, of a routing key or of the stored payload, or
     ``in_properties``. With ``use_regex`` exchange, queue, connection, user, participant_name and
     routing_key are regular expressions (RE2's), found anywhere in the name. ``message_id``,
-    ``correlation_id`` and the values of ``headers`` (name, value) are the message's, whole;
-    ``conversation`` is a value that a conversation's messages share, such as a trace id.
+    ``correlation_id`` and the values of ``headers`` (name, value) are whole; ``conversation`` is a
+    value that a conversation's messages share, such as a trace id.
     """
 
     type: EventType | None = None
@@ -115,8 +115,8 @@ class Sort(enum.StrEnum):
 class EventList(msgspec.Struct, frozen=True):
     """Events in order.
 
-    Those in ``heavy``, with the bytes of their large fields, come without these: they are to be
-    read some at a time. ``truncated``: a walk has more.
+    Those in ``heavy``, with the bytes of their large fields, come without these, to be read some at
+    a time. ``truncated``: a walk has more.
     """
 
     items: list[Event]
@@ -188,7 +188,7 @@ class Histogram(msgspec.Struct, frozen=True):
 
     @property
     def until(self) -> Microseconds | None:
-        """The end of the last one."""
+        """The end of the last bucket."""
         if self.since is None:
             return None
         return min(Microseconds(self.since + len(self.buckets) * self.width), LATEST)
@@ -205,8 +205,8 @@ NO_EVENTS = Histogram(None, Duration(0), [])
 class TracePeriod(msgspec.Struct, frozen=True):
     """A trace's record of a period. Times in µs.
 
-    ``gaps`` are the newest ones in it, oldest first. ``oldest_at`` is when the trace's oldest event
-    was recorded, in the period or not.
+    ``gaps`` are its newest gaps, oldest first. ``oldest_at`` is when the trace's oldest event was
+    recorded, in the period or not.
     """
 
     first: Annotated[int | None, "The first event in it; `null` if there is none."] = msgspec.field(

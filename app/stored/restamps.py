@@ -12,7 +12,7 @@ from model.words import WITHOUT_RULE
 
 
 class StoredLink(msgspec.Struct, frozen=True):
-    """A cause of an event: its id, its channel's key, by which rule, and `Way`."""
+    """A cause of an event: its id, its channel's key, its rule, and `Way`."""
 
     cause: int
     channel_key: int
@@ -22,16 +22,16 @@ class StoredLink(msgspec.Struct, frozen=True):
 
     @property
     def is_act(self) -> bool:
-        """Tell whether it comes from no rule: messages are equal, or the broker acted."""
+        """Tell whether it comes from no rule: equal messages, or an act of the broker."""
         return self.rule in WITHOUT_RULE
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
     """The part of an event that its stamp depends on.
 
-    ``cause`` is the publish that it received, ``named`` are its links that stay as they are. The
-    rest is there where links are read again from its message; if it ``is_cut``, the body's end is
-    not stored. An `Event` is made in 4 times the time.
+    ``cause`` is the publish that it received, ``named`` are its links that stay. The other fields
+    are set if links are read again from its message; if it ``is_cut``, the body's end is not
+    stored. An `Event` is made in 4 times the time.
     """
 
     id: int
@@ -90,7 +90,7 @@ class RestampResult(msgspec.Struct, frozen=True):
 
 
 class Incarnation(msgspec.Struct, frozen=True):
-    """One of the connections that had a name in turn: its start (µs), user and client."""
+    """One of a name's successive connections: its start (µs), user and client."""
 
     opened_at: int
     user: str

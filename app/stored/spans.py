@@ -1,7 +1,7 @@
-"""Imported spans, and the handling of messages that they tell of.
+"""Imported spans, and the messages' handling that they record.
 
 A span is known by its context: the 16 bytes of its trace id and the 8 of its own. A message's
-``traceparent`` holds the context of the span that sent it.
+``traceparent`` holds its sender's context.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SpanKind(enum.IntEnum):
 
 
 class SpanLink(msgspec.Struct, frozen=True):
-    """A link to another span; ``is_remote`` (another process's) is None where it does not say."""
+    """A link to another span; ``is_remote`` (another process's) is None if it does not say."""
 
     context: bytes
     is_remote: bool | None = None
@@ -60,7 +60,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Refusal(enum.StrEnum):
-    """Reasons why a span is not taken."""
+    """Reasons to refuse a span."""
 
     invalid = "invalid"  # invalid ids, times that contradict each other
     too_many_links = "too many links"

@@ -1,1 +1,1 @@
-"""Assertions while events come: what is due is judged, and others are told what did not hold."""
+"""Assertions while events come: due ones are judged, and violations are reported."""

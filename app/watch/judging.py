@@ -1,9 +1,9 @@
 """Judges assertions by some events: looked up in the store when their time is over.
 
-Each is held, violated, or unknown. It is unknown wherever something that is not stored could change
-the answer: a gap, participants that may be parts of one program, a walk that was cut, an event that
-retention has removed, or a trace that lagged when the time was over. What leads to what is what
-`model.assertions` says: messages, and the links that they carry.
+Each is held, violated, or unknown. It is unknown wherever missing data could change the answer: a
+gap, participants that may be parts of one program, a walk that was cut, an event that retention has
+removed, or a trace that lagged when the time was over. Causes and effects are by
+`model.assertions`: messages, and the links that they carry.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MOST_MESSAGES = 1_000
 
 
 class EventOutcome(NamedTuple):
-    """The outcome of one event; nothing at all where the assertion does not speak of it.
+    """The outcome of one event; empty if the assertion does not apply to it.
 
     One event may show several violations.
     """
@@ -66,7 +66,7 @@ def violation_outcome(*violations: NewViolation) -> EventOutcome:
 
 
 class _Case(NamedTuple):
-    """An event that is judged, by what is known of its trace."""
+    """A judged event, with its trace's state."""
 
     kind: ViolationKind
     wait: Wait
@@ -100,7 +100,7 @@ class _Case(NamedTuple):
 
 @dataclass(eq=False)
 class Judges:
-    """Judges what is due, by what is stored."""
+    """Judges due events by the store."""
 
     store: Store
     timer: Callable[[], float] = time.monotonic
@@ -114,8 +114,8 @@ class Judges:
     ) -> list[EventOutcome]:
         """The outcomes of events whose time is over, in their order. Raises `OutageError`.
 
-        Of the first of them alone where each takes long: of one at least. ``proofs`` are moments at
-        which all was known to be stored, oldest first.
+        Only the first ones if each takes long, but at least one. ``proofs`` are moments at which
+        everything was known to be stored, oldest first.
         """
         gaps = await self.store.gaps.between(trace_id, 0, proofs[-1].event_id + 1)
         cases = [_Case(subject.kind, wait, _first(proofs, wait.due), gaps) for wait in waits]
@@ -213,7 +213,7 @@ class Judges:
         if event_id not in types:
             return UNKNOWN
         unseen = [message.record.message_type for message in messages if message.unseen]
-        # Its delivery is known, and not when it was published.
+        # Its delivery is known, but not when it was published.
         if any(_are_rivals(assertion, types[event_id], name) for name in unseen):
             return UNKNOWN
         rivals = [
@@ -247,7 +247,7 @@ class Judges:
 
 
 def _first(proofs: Sequence[SettledPoint], moment: int) -> SettledPoint:
-    """The first proof that all until a moment (µs) is stored, or else the newest."""
+    """The first proof that everything until a moment (µs) is stored, or else the newest."""
     index = bisect_left(proofs, moment, key=lambda proof: proof.at)
     return proofs[min(index, len(proofs) - 1)]
 
@@ -296,7 +296,7 @@ def _judge_calm(
     past: Reach | None,
     futures: Mapping[int, tuple[Reach, Sequence[int]]],
 ) -> EventOutcome:
-    """Judge by an event's causes, and by all effects of these, with their publishes' ids."""
+    """Judge by an event's causes, and by all their effects, with their publishes' ids."""
     if past is None or not past.is_whole:
         return UNKNOWN
     limit, outcome = assertion.causes_more_than, NOTHING
@@ -307,7 +307,7 @@ def _judge_calm(
         future, publishes = futures[cause.id]
         count = bisect_left(publishes, case.wait.id)
         is_whole = future.is_whole and not future.has_equals and case.is_whole(cause.id)
-        # The first message too many violates; where some were not counted, any may be the first.
+        # The first message too many violates; if some were not counted, any may be the first.
         if count == limit or (count > limit and not future.is_whole):
             sentence = f"{cause.message_type} caused more than {limit:,} messages"
             violations.append(case.new(cause, sentence))

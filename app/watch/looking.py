@@ -1,9 +1,9 @@
-"""Looks beside capture, unasked: for what ties messages together, and how long they take.
+"""Looks beside capture, unasked: for rules that tie messages together, and for their durations.
 
-Where the messages of a trace that runs here tell little of their causes, and enough of them have
-come, a process of its own reads the newest of them (`spark_jobs.reports.beside`). One looks at a
-time, of lowest priority and within bounds, and it ends where capture lags; then it is tried again
-later. One that fails has found nothing new.
+If the messages of a trace that runs here name few of their causes, and enough of them have come, a
+process of its own reads the newest of them (`spark_jobs.reports.beside`). One looks at a time, of
+lowest priority and within bounds, and it ends if capture lags; then it is tried again later. One
+that fails has found nothing new.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 MODULE = "spark_jobs.reports.beside"
 MOST_EVENTS = 50_000  # the newest, that are looked at
-MOST_LAG = 2_000  # trace messages that wait: capture has all of the machine then
+MOST_LAG = 2_000  # waiting trace messages: beyond that, capture has the machine to itself
 # Memory that is reserved and not used counts against the bound, too.
 FRUGAL = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
 LINE_BYTES = 16 << 20
@@ -68,7 +68,7 @@ class Looking(Lookout):
         return False
 
     async def _propose(self, coverage: TraceCoverage) -> Sequence[RuleProposal] | None:
-        """Look at a trace; None where capture lags."""
+        """Look at a trace; None if capture lags."""
         child = await Child.start(self.command, Answer, line_bytes=LINE_BYTES, environment=FRUGAL)
         try:
             child.write(
@@ -114,7 +114,7 @@ FORGETTING_SECONDS = 3_600.0
 
 @dataclass(eq=False)
 class DurationWatch(Lookout):
-    """The task that counts; what is new when it ends is counted when it starts again."""
+    """The task that counts durations; it starts again with the events since it ended."""
 
     task_name = "counting durations"
     look_seconds = 5.0

@@ -1,10 +1,10 @@
 """Events that wait to be judged, and their turn: pure, and always in order of ids.
 
-An assertion reads a trace's events from the place up to which all is judged, picks those that it is
-about, and judges each when its time is over and all that was traced until then is stored. Judging
-in order makes one number say what is done: it is stored with what came of it, so that a restart
-loses nothing and does nothing twice. Where very many wait, reading waits too: memory has a bound,
-and nothing is passed over.
+An assertion reads a trace's events from the one up to which all are judged, picks those that it
+applies to, and judges each when its time is over and everything that was traced until then is
+stored. The order makes one number the progress: it is stored with the outcomes, so that a restart
+loses nothing and does nothing twice. If very many wait, reading waits too: memory has a bound, and
+nothing is skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_TOGETHER = 50
 
 
 class SettledPoint(NamedTuple):
-    """All that was traced before ``at`` (µs) is stored, up to the event ``event_id``."""
+    """A point: everything traced before ``at`` (µs) is stored, up to the event ``event_id``."""
 
     at: int
     event_id: int
@@ -42,8 +42,8 @@ class Wait(NamedTuple):
 class Line:
     """The events of one assertion that wait, oldest first.
 
-    ``picks`` says which events it is about, ``within`` how long (µs) after each of them it is
-    judged. All up to ``judged_id`` is judged, and all up to ``read_id`` is read.
+    ``picks`` says which events it applies to, ``within`` how long (µs) after each it is judged.
+    Everything up to ``judged_id`` is judged, and everything up to ``read_id`` is read.
     """
 
     picks: Callable[[WatchedEvent], bool]
@@ -71,7 +71,7 @@ class Line:
     def see(self, start: int, events: Sequence[WatchedEvent], through: int) -> None:
         """Take up the events of a trace after an id and through another, as far as there is room.
 
-        What it has read already, and what lies behind something that it has not, it leaves alone.
+        Skips events that it has read already, and any behind an unread one.
         """
         if start > self.read_id:
             return
@@ -87,7 +87,7 @@ class Line:
         self.read_id = max(self.read_id, through)
 
     def due(self, settled: SettledPoint) -> list[Wait]:
-        """The oldest whose time is over, where that is certain; some at a time."""
+        """The oldest events whose time is certainly over; some at a time."""
         waits: list[Wait] = []
         for wait in self._waiting:
             is_due = wait.id <= settled.event_id and wait.due <= settled.at
@@ -97,13 +97,13 @@ class Line:
         return waits
 
     def judgement_bound(self, count: int) -> int:
-        """Up to where all is judged once the ``count`` oldest are."""
+        """The id up to which everything is judged once the ``count`` oldest are."""
         if len(self._waiting) > count:
             return max(self.judged_id, self._waiting[count].id - 1)
         return self.read_id
 
     def judge(self, count: int) -> None:
-        """Let go of the ``count`` oldest, which are judged, and what came of them stored."""
+        """Drop the ``count`` oldest, which are judged and their outcomes stored."""
         self.judged_id = self.judgement_bound(count)
         for _ in range(count):
             self._waiting.popleft()

@@ -44,7 +44,7 @@ Judge: TypeAlias = Callable[
 
 
 class WatchedAssertion(NamedTuple):
-    """An assertion as it is watched; of its line it is stored up to where all is judged."""
+    """A watched assertion, with the stored progress of its line."""
 
     name: str
     text: str
@@ -76,7 +76,7 @@ class WatchedTrace:
         return min((time for time in times if time is not None), default=None)
 
     def take_up(self, assertions: Sequence[HeldAssertion]) -> None:
-        """Watch these assertions and no others; those that are known go on where they are."""
+        """Watch these assertions and no others; known ones go on where they are."""
         watched = self._watched
         self._watched = {}
         for assertion in assertions:
@@ -121,7 +121,7 @@ class WatchedTrace:
         return total, more_to_read
 
     def _turns(self) -> list[WatchedAssertion]:
-        """All, from the one whose turn it is: time may be over before the last."""
+        """All assertions, from the one whose turn it is: time may be over before the last."""
         watched = [*self._watched.values()]
         names = [assertion.name for assertion in watched]
         start = names.index(self._last) + 1 if self._last in names else 0
@@ -182,7 +182,8 @@ class WatchedTrace:
             violations=tuple(new for outcome in outcomes for new in outcome.violations),
         )
         if not await self.assertions.note_judgement(self.trace_id, step, self.delivery):
-            # Somebody else has judged them, or set another one: what is stored is taken up anew.
+            # Another service has judged them, or set another assertion: the stored state is taken
+            # up anew.
             self._watched.pop(assertion.name, None)
             return False
         line.judge(len(due))

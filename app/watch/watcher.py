@@ -1,8 +1,8 @@
 """The task that holds assertions against the traces that run here, for as long as the service does.
 
 It follows the store, beside capture and not within it: a trace without assertions costs one small
-query a look for all traces together. Where several services share a store, the one that runs a
-trace watches it; if two do for a moment, the store lets only one of them judge.
+query a look for all traces together. If several services share a store, the one that runs a trace
+watches it; if two do for a moment, the store lets only one of them judge.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Watcher(Lookout):
-    """All traces that run here; what is left when it ends is judged when it starts again.
+    """Watches all traces that run here; a restart judges the events since it ended.
 
     ``found`` is called when an assertion did not hold; ``delivery`` says whether a webhook is told.
     """
 
     task_name = "judging assertions"
-    look_seconds = 0.5  # for new events, and for what is due
+    look_seconds = 0.5  # for new events, and for due ones
     pause_seconds = 5.0
 
     assertions: Assertions
@@ -87,7 +87,7 @@ class Watcher(Lookout):
             goes_on_later |= goes_on
             if violations and self.found is not None:
                 self.found()
-            # It is time to judge, and nobody knows yet whether all is stored until then.
+            # It is time to judge, and nobody knows yet whether everything until then is stored.
             due = watched.next_due
             if due is not None and settled.at < due <= self.clock():
                 self.traces.prove(trace_id)

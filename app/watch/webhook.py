@@ -1,12 +1,12 @@
-"""Tells a webhook of violations: CloudEvents 1.0 in JSON, signed as Standard Webhooks has it.
+"""Tells a webhook of violations: CloudEvents 1.0 in JSON, signed as Standard Webhooks demands.
 
 Violations wait in the store, and are sent again after pauses that double, until they are taken or
 given up. An event keeps its id, so that a receiver recognises a double. If an assertion is violated
 again and again in one minute, a summary follows when that is over.
 
-Only the service's own setting names the address. Redirects are not followed: they would have
-another address be called. Only an answer's status is read. An error names the host alone: the rest
-of the address may be a secret.
+Only the service's own setting names the address. Redirects are not followed: they could lead to any
+other address. Only an answer's status is read. An error names the host alone: the rest of the
+address may be a secret.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 EVENT_TYPE = "rabbitmq-itc.assertion.violated"
 SUMMARY_TYPE = f"{EVENT_TYPE}.more"
-REQUEST_SECONDS = 10.0  # what most senders of webhooks grant
+REQUEST_SECONDS = 10.0  # the usual bound of webhooks' senders
 FIELDS = ("id", "vhost", "assertion", "kind", "event", "root", "type", "at", "found_at", "sentence")
 CONTENT_TYPE = "application/cloudevents+json"
 AT_ONCE = 4  # requests under way
@@ -54,14 +54,14 @@ _ENCODED_SECRET = "whsec_"  # noqa: S105  how Standard Webhooks marks a secret i
 
 @dataclass(eq=False)
 class Webhook(Lookout):
-    """The task that tells; it goes on where it ended.
+    """The task that sends; it goes on where it ended.
 
     ``source`` names this installation. One request may take ``seconds`` in all; a violation that
     was not taken for ``give_up_seconds`` is given up. Without a ``secret`` nothing is signed.
     """
 
     task_name = "telling the webhook"
-    look_seconds = 1.0  # for what is due, when nothing new is said to be there
+    look_seconds = 1.0  # for due ones, if nobody reports new ones
     pause_seconds = 5.0
 
     store: Violations
@@ -126,7 +126,7 @@ class Webhook(Lookout):
     async def _try_later(self, report: Notification, error: str) -> None:
         moment, violation = self.clock(), report.first
         next_at: int | None = moment + int(pause(violation.attempts) * _SECOND)
-        # By the pauses, not by a clock, which may have been ahead when it was found.
+        # By the pauses, not by a clock, which may have been ahead when the violation was found.
         if sum(map(pause, range(violation.attempts))) >= self.give_up_seconds:
             next_at = None
             log.error("the webhook is not told of violation %d: %s", violation.id, error)

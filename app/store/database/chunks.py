@@ -1,7 +1,8 @@
-"""Statements for many values and many rows, as both databases understand them.
+"""Statements for many values and many rows, in forms that both databases take.
 
-Both bound a statement's parameters. SQLAlchemy would make a dictionary of each row: 5 µs for a
-participant's, and with 1,000 of them a batch changes nearly half as many rows as it has events.
+Both databases bound a statement's parameters. SQLAlchemy would make a dictionary of each row: 5 µs
+for a participant's, and with 1,000 of them a batch changes nearly half as many rows as it has
+events.
 """
 
 from __future__ import annotations

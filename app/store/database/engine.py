@@ -39,7 +39,7 @@ class _SharedReader(NamedTuple):
 
 
 def _reader() -> object:
-    """The task that runs, or the thread that runs without one."""
+    """The running task, or the thread without one."""
     try:
         return asyncio.current_task()
     except RuntimeError:  # a transaction in its connection's thread
@@ -88,10 +88,10 @@ class Database:
         service: str | None = None,
         clock: Callable[[], int] = now,
     ) -> None:
-        """Connect to nothing yet: that happens with the first transaction.
+        """Connect to nothing yet: the first transaction does.
 
-        ``searches`` is the number of connections for searches, ``service`` who connects; ``clock``
-        says the time in µs.
+        ``searches`` is the number of connections for searches, ``service`` names us to the server;
+        ``clock`` gives the time in µs.
         """
         self.clock = clock
         self._query_seconds = query_seconds
@@ -127,7 +127,7 @@ class Database:
 
     @property
     def now(self) -> ColumnElement[int]:
-        """The time in a statement, µs: that of the server, where there is one."""
+        """The time in a statement, µs: the server's, if there is one."""
         return self.dialect.now(self.clock)
 
     @property
@@ -137,11 +137,11 @@ class Database:
     async def read(self, work: Work[T], lane: Lane = Lane.quick) -> T:
         """The result of ``work`` in a read-only transaction; raises `OutageError`.
 
-        All work except bulk work must wait for its connection alone, and runs in its thread if it
-        has one. Quick work within `at_once` shares that transaction.
+        All work except bulk work waits for its connection alone, and runs in its thread if it has
+        one. Quick work within `at_once` shares that transaction.
         """
         reader = _shared_reader.get()
-        # Tasks that a sharing one has started inherit the variable, and may outlive its connection.
+        # Tasks that work started inherit the variable, and may outlive its connection.
         is_ours = reader is not None and reader[:2] == (self, _reader())
         if reader is not None and is_ours and lane is Lane.quick:
             return await work(reader.connection)
@@ -150,7 +150,7 @@ class Database:
     async def at_once(self, work: Callable[[], Awaitable[T]]) -> T:
         """The result of ``work``, whose quick reads share one transaction and see one moment.
 
-        As a whole it is quick work too: it waits for nothing else. Raises `OutageError`.
+        The whole is quick work too: it waits for nothing else. Raises `OutageError`.
         """
 
         async def transaction(connection: AsyncConnection) -> T:
@@ -172,7 +172,7 @@ class Database:
         return await self._to_its_end(self._write(work))
 
     def refuses(self, error: BaseException) -> bool:
-        """Tell whether an error says that the database or its driver did not take a value."""
+        """Tell whether an error says that the database or its driver refused a value."""
         return any(
             isinstance(cause, ValueError | OverflowError) or self.dialect.refuses(cause)
             for cause in _and_causes(error)
@@ -246,9 +246,9 @@ class _Readers:
 def translate_errors(dialect: Dialect, *, limited: bool = False) -> Iterator[None]:
     """Turn an unreachable database into `OutageError`, a wrong address into `SettingsError`.
 
-    A caller's request that is invalid becomes `BadRequestError`, and so does one that takes too
-    long if its time was ``limited``; otherwise somebody else broke it off. Anything else is a bug
-    in this program, and passes unchanged.
+    A caller's invalid request becomes `BadRequestError`, and so does one that takes too long if its
+    time was ``limited``; otherwise somebody else broke it off. Any other error is a bug in this
+    program, and passes unchanged.
     """
     try:
         yield

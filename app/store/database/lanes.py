@@ -10,9 +10,9 @@ POOL_SECONDS = 60  # how long a transaction waits for a connection
 class Lane(enum.StrEnum):
     """The purpose of a read-only transaction.
 
-    ``quick`` is a few look-ups by an index; ``search`` looks through events for those that pass a
-    filter; ``follow`` does so for a reader who follows the store; ``bulk`` reads new events for
-    everybody, and large fields; ``probe`` asks whether the database answers.
+    ``quick`` is a few look-ups by an index; ``search`` looks through events for a filter;
+    ``follow`` does so for a reader who follows the store; ``bulk`` reads new events for everybody,
+    and large fields; ``probe`` asks whether the database answers.
     """
 
     quick = "quick"

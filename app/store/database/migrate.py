@@ -1,4 +1,4 @@
-"""Brings a database's tables up to date, and reports those that are not."""
+"""Brings a database's tables up to date, and reports outdated ones."""
 
 from __future__ import annotations
 

@@ -3,10 +3,9 @@
 The library makes a cursor, executes, fetches and closes: four trips, each of which wakes a thread
 and the event loop again, at 0.1 ms. A whole transaction that waits for nothing else goes there at
 once (`in_its_thread`), and so do several statements (`all_rows`). Without that, an event's answer
-takes 1.5 times the processor time, a comparison 1.4, causes 1.3, and a page 1.08
-(`bench.reading`, 100,000 events, a busy machine with two cores).
-
-`_Driver` overrides a method that is aiosqlite's own: pyproject.toml pins the release exactly.
+takes 1.5 times the processor time, a comparison 1.4, causes 1.3, and a page 1.08 (`bench.reading`,
+100,000 events, a busy machine with two cores). `_Driver` overrides a method that is aiosqlite's
+own: pyproject.toml pins the release exactly.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ T = TypeVar("T")
 
 
 class _Driver(aiosqlite.Connection):
-    """A connection that may be used in its own thread, too: there nothing is waited for."""
+    """A connection that may also be used in its own thread, where nothing is waited for."""
 
     async def _execute(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if threading.current_thread() is self._thread:
@@ -74,6 +73,6 @@ async def all_rows(
 async def connect(path: str, **options: Any) -> aiosqlite.Connection:
     """A connection to a file, for ``create_async_engine(async_creator=…)``."""
     driver: Any = _Driver(partial(sqlite3.connect, path, **options), iter_chunk_size=64)
-    driver._thread.daemon = True  # as SQLAlchemy has it: it does not keep a process alive
+    driver._thread.daemon = True  # as in SQLAlchemy: it does not keep a process alive
     connection: aiosqlite.Connection = await driver
     return connection

@@ -31,13 +31,13 @@ STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
 # A network that drops everything silently is noticed within this time, at both ends. A server that
 # is only slow is not affected: its system answers for it.
 DEAD_SECONDS = 20
-# A writer that is silent this long in a transaction is stopped or cut off, and its locks hold up
+# A writer that is silent this long in a transaction is stopped or cut off, and its locks delay
 # everybody.
 IDLE_SECONDS = 10
 ADVISORY_LOCK = 15_680  # any number, the same for all who change tables
 
 _CONNECTION_LOST = "the connection to the database was lost"
-# By SQLSTATE, or by the first three characters, or by its class: the first two alone.
+# By SQLSTATE, by its first three characters, or by its class, the first two.
 _OUTAGES = {
     "08": _CONNECTION_LOST,
     "25006": "the database only reads: a standby, perhaps, that took over",
@@ -91,7 +91,7 @@ _LED_TO = sa.text(
 
 @functools.cache
 def _with_numbers(statement: str) -> sa.TextClause:
-    """A statement of our own with its parameters, which are numbers as large as ids."""
+    """A statement of our own with its parameters, numbers as large as ids."""
     clause = sa.text(statement)
     names = {*re.findall(r"(?<!:):(\w+)", statement)}
     return clause.bindparams(*(sa.bindparam(name, type_=sa.BigInteger) for name in names))

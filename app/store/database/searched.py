@@ -1,16 +1,15 @@
-"""Keys, in the order in which they are looked up: how that is done is each database's own affair.
+"""Keys, in the order in which they are looked up: each database stores them in its own way.
 
-Keys are digests, so each new one goes to a place of its own in an index of them all. SQLite writes
-every page so touched as a whole: 4 µs a key in a small index, 43 µs with three million in it, which
-is more than capture takes for everything else. So there keys are in runs of 65,536 ids, of which
-only the newest grows, and it is the table itself that is in this order: to keep it by event, with
-an index by key beside it, took half as much again. A look-up asks the runs one after another, at
-3 µs each. `runs` says which there are, and is kept with `blocks`. PostgreSQL takes 11 µs at worst,
-and keeps its table by event with a plain index.
+Keys are digests, so each new one goes to a random place in an index of them all. SQLite writes
+every touched page as a whole: 4 µs a key in a small index, 43 µs with three million in it, more
+than capture takes for everything else. So there keys are in runs of 65,536 ids, of which only the
+newest grows, and the table itself is in this order: a table by event, with an index by key beside
+it, took half as much again. A look-up asks the runs one after another, at 3 µs each. `runs` lists
+them, and is kept with `blocks`. PostgreSQL takes 11 µs at worst, and keeps its table by event with
+a plain index.
 
-Whoever looks up by key, or knows both the key and the event, asks the view `searched_keys`. By
-event alone SQLite finds conversations only (`is_conversation`). Whoever writes keys takes the
-dialect's `Writing`.
+Look-ups by key, or by key and event, ask the view `searched_keys`. By event alone SQLite finds
+conversations only (`is_conversation`). Writers of keys take the dialect's `Writing`.
 
 SQLAlchemy has no words for most of this, so it is made by statements.
 """
@@ -50,8 +49,8 @@ is the run where the keys have runs, and then by their id.
 """
 
 # SQLite keeps the order of a CROSS JOIN: first the runs. With the plus it asks each of them for the
-# keys of that run, and without it for those of all that a bound on runs allows. With the roles the
-# index by event holds the whole answer.
+# keys of that run, and without it for those of all runs within a bound. With the roles the index by
+# event holds the whole answer.
 _STATEMENTS: Mapping[str, Sequence[str]] = {
     "sqlite": (
         "CREATE TABLE IF NOT EXISTS keys (trace_id INTEGER NOT NULL, run INTEGER NOT NULL,"
@@ -129,7 +128,7 @@ class Writing:
 
 
 def is_of_metadata(name: str | None, kind: str, parents: Mapping[str, str | None]) -> bool:
-    """Tell whether Alembic can compare a table or an index: it is not made here."""
+    """Tell whether Alembic can compare a table or an index: only those that are not made here."""
     return name not in ("keys", "runs")
 
 

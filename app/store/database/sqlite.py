@@ -133,7 +133,7 @@ class Sqlite:
     flags = (0, 1)  # what the driver is told of false and true: of a bool it asks who adapts it
 
     def __init__(self, url: sa.URL, service: str | None = None) -> None:
-        """Refuses a database in memory: readers and the writer have separate connections."""
+        """Refuse a database in memory: readers and the writer have separate connections."""
         if url.host or url.username:
             raise SettingsError("ITC_DATABASE_URL: a file has no host, sqlite:///path/to/file")
         if not url.database or url.database == ":memory:" or "mode=memory" in url.database:
@@ -197,11 +197,11 @@ class Sqlite:
         rows: Sequence[tuple[Any, ...]],
         changing: tuple[str, ...],
     ) -> None:
-        """Insert such rows, or set these columns where there is one with the same primary key."""
+        """Insert such rows, or set these columns of one with the same primary key."""
         await _insert(connection, table, rows, upserts(table, changing))
 
     def upsert(self, table: sa.Table) -> Insert:
-        """An INSERT that can be told what to do on conflict."""
+        """An INSERT with an action on conflict."""
         return sqlite.insert(table)
 
     async def rows_of(
@@ -220,7 +220,7 @@ class Sqlite:
         return f"VALUES {', '.join([row] * len(rows))}", tuple(itertools.chain.from_iterable(rows))
 
     async def run_quickly(self, connection: AsyncConnection, work: Coroutine[Any, Any, T]) -> T:
-        """The result of ``work``, which waits for this connection alone: in its thread."""
+        """The result of ``work``, which waits for this connection alone: it runs in its thread."""
         raw = await connection.get_raw_connection()
         return await in_its_thread(raw.driver_connection, work)
 
@@ -268,7 +268,7 @@ class Sqlite:
         return bool(free - pages > 2 * spare)
 
     def contains(self, column: sa.ColumnElement[Any], part: str | bytes) -> sa.ColumnElement[bool]:
-        """The condition that a text, case-sensitively (LIKE ignores case), or bytes have a part."""
+        """The condition that a text (case-sensitively; LIKE ignores case) or bytes have a part."""
         return sa.func.instr(column, part) > 0
 
     def searchable(
@@ -277,7 +277,7 @@ class Sqlite:
         encoding: sa.ColumnElement[str | None],
         escapes: bool,
     ) -> sa.ColumnElement[bytes | None]:
-        """The text that a body's encoding or escapes hide; NULL where they hide none."""
+        """The text that a body's encoding or escapes hide; NULL if they hide none."""
         return sa.func.searchable(payload, encoding, escapes, type_=sa.LargeBinary)
 
     def property_text(
@@ -423,7 +423,7 @@ def _insert_statement(table: sa.TableClause, rows: int, suffix: str) -> str:
 
 
 def _insert_keys(rows: int) -> str:
-    """With the run of each, which SQLite makes of its event's id in less time than Python."""
+    """Insert keys with their runs, which SQLite computes from event ids in less time than Python."""
     first = range(1, len(keys.columns) * rows, len(keys.columns))
     values = (
         f"(?{index}, ?{index + 1}, ?{index + 2}, ?{index + 3}, -(?{index + 1} >> 16))"

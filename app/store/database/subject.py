@@ -1,8 +1,8 @@
 """A subject of the store: a class whose methods are one transaction each.
 
 A method takes the connection that it works on, and `reads` or `writes` opens a transaction around
-each call: callers never see a connection. What works inside a larger transaction is a function
-below the class.
+each call: callers never see a connection. A step of a larger transaction is a function below the
+class.
 """
 
 from __future__ import annotations

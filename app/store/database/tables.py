@@ -1,8 +1,8 @@
 """The tables. Alembic's migrations must equal them; a test compares the two on both databases.
 
 Numbers within a trace (participants, channels, copies) are assigned by the tracker and are keys
-together with ``trace_id``. Times are microseconds since the epoch, UTC. JSON is stored as
-text: it is read by people and by Spark, and never queried into.
+together with ``trace_id``. Times are microseconds since the epoch, UTC. JSON is stored as text:
+people and Spark read it, and no query looks into it.
 
 The columns of an event are those of `model.event`. Its clock is the event component alone, packed
 by ``itc.pack``: the id component is the participant's interval, stored once in ``participants``.
@@ -64,7 +64,7 @@ traces = _table(
     Column("vhost", Text, nullable=False, unique=True),
     Column("policy", Text, nullable=False),  # `app.tracker.Policy`
     Column("quiet", Text, nullable=False),  # patterns of quiet traffic, a JSON array
-    Column("wanted", Boolean, nullable=False),  # should it run when the service starts
+    Column("wanted", Boolean, nullable=False),  # run it when the service starts
     Column("created_at", BigInteger, nullable=False),
     Column("checkpoint", LargeBinary, nullable=True),  # the tracker's Checkpoint.state
     Column("window", LargeBinary, nullable=True),  # digests of the last committed trace messages
@@ -77,29 +77,29 @@ traces = _table(
     # Counts who took the trace: what an earlier holder still wants to write is refused. No foreign
     # key to the holder: whoever is dead is forgotten.
     Column("epoch", Integer, nullable=False, server_default=text("0")),
-    Column("bodies", Boolean, nullable=False, server_default=true()),  # are they stored and read
+    Column("bodies", Boolean, nullable=False, server_default=true()),  # they are stored and read
     Column("taken", Text, nullable=True),  # `app.tracker.Taken` as JSON; null: everything is
 )
 
-# The services on this database. One that has not been heard of in time holds nothing any more.
-# Times are the database's where several services can use it.
+# The services on this database. One that was silent for too long holds nothing any more. Times are
+# the database's where several services can use it.
 services = _table(
     "services",
     Column("id", Text, primary_key=True),  # of this run of it, never used again
     Column("name", Text, nullable=False),
     Column("started_at", BigInteger, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
-    Column("until", BigInteger, nullable=False),  # how long it holds what it holds
+    Column("until", BigInteger, nullable=False),  # the end of its lease
     Column("idle_since", BigInteger, nullable=False),  # when it last took a trace, or started
-    Column("snapshots", LargeBinary, nullable=True),  # how its traces are, JSON
+    Column("snapshots", LargeBinary, nullable=True),  # states of its traces, JSON
 )
 
 participants = _table(
     "participants",
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("key", Text, nullable=False),  # what the policy takes as its identity
-    Column("name", Text, nullable=False),  # what people read: made from what follows, or an alias
+    Column("key", Text, nullable=False),  # its identity by the policy
+    Column("name", Text, nullable=False),  # the shown name: of what follows, or an alias
     Column("user", Text, nullable=False),
     Column("place", Text, nullable=True),
     Column("client", Text, nullable=True),
@@ -141,12 +141,12 @@ channels = _table(
     Column("channel", Integer, nullable=False),
     Column("user", Text, nullable=False),
     # Only where channels may share a participant, which then outlives them; otherwise the
-    # participant's own says it.
+    # participant has it.
     Column("last_event_id", BigInteger, nullable=True),
     Column("replies_to", Text, nullable=True),  # its name for direct replies
 )
 
-# One row: by this name our queues say whose they are.
+# One row, with the name by which our queues say whose they are.
 installation = _table("installation", Column("name", Text, primary_key=True))
 
 # One row, one column: the next event id. Its row lock makes id order commit order.
@@ -162,8 +162,9 @@ _TYPES: dict[Kind, type[TypeEngine[Any]]] = {
     "table": Text,  # a JSON object
     "bytes": LargeBinary,
 }
-# The key, which the table of fields does not say. Without a foreign key to the trace: its row is
-# locked while events are stored, and PostgreSQL took a third of its time to look for each.
+# The primary key, which the table of fields does not name. It has no foreign key to the trace: the
+# trace's row is locked while events are stored, and PostgreSQL took a third of its time to look for
+# each.
 _KEYS = {"id": Column("id", BigId, primary_key=True, autoincrement=False)}
 
 OF_EVENTS: tuple[Field, ...] = tuple(
@@ -189,13 +190,13 @@ FAILURES = {
 events = _table(
     "events",
     *map(_column, OF_EVENTS),
-    # With what a vector clock tells of each participant, so that this is all that is read for it.
+    # With the fields of a vector clock, so that a query for it reads only this index.
     Index(None, "trace_id", "participant", "height", "seq", unique=True),
     # If several indexes fit, SQLite takes the newest, and migrations make them in the order of
     # their names: the partial ones must come after this one.
     Index("ix_events_by_id", "trace_id", "id"),
     _partial("ix_events_cause_id", "cause_id IS NOT NULL", "cause_id"),
-    # The few events of quiet traffic, to count them in a span.
+    # The few quiet events, to count them in a span.
     _partial("ix_events_quiet", "quiet", "trace_id", "id"),
     # The few events that may be effects of anything.
     _partial("ix_events_doubtful", "doubtful", "trace_id", "id"),
@@ -259,12 +260,12 @@ spans = _table(
     "spans",
     Column("context", LargeBinary, primary_key=True),
     Column("parent", LargeBinary, nullable=True),
-    Column("is_remote", Boolean, nullable=True),  # the parent; null where it is not known
+    Column("is_remote", Boolean, nullable=True),  # the parent; null if unknown
     Column("kind", SmallInteger, nullable=False),
     Column("started_at", BigInteger, nullable=False),
     Column("ended_at", BigInteger, nullable=False),
     Column("service", Text, nullable=True),
-    Column("delivery_id", BigInteger, nullable=True),  # what it handled, where a link told
+    Column("delivery_id", BigInteger, nullable=True),  # the message that it handled, by a link
     Column("is_new", Boolean, nullable=False),
     Index(None, "ended_at"),
     # By the message that they handled; 5 is `SpanKind.consumer`.
@@ -282,8 +283,8 @@ span_links = _table(
     sqlite_with_rowid=False,
 )
 
-# The contexts in messages' traceparents: of publishes, and of deliveries whose publish is not
-# known. A publish is new, then waits for a span; once it waits for none, it is resolved.
+# The contexts in messages' traceparents: of publishes, and of deliveries without a known publish. A
+# publish is new, then waits for a span; once it waits for none, it is resolved.
 traceparents = _table(
     "traceparents",
     Column("trace_id", Integer, primary_key=True, autoincrement=False),
@@ -297,7 +298,7 @@ traceparents = _table(
     sqlite_with_rowid=False,
 )
 
-# Links that came after their effect was stamped, and that its clock lacks.
+# Links that came after their effect was stamped, and are missing in its clock.
 late_edges = _table(
     "late_edges",
     Column("trace_id", Integer, primary_key=True, autoincrement=False),
@@ -306,7 +307,7 @@ late_edges = _table(
     sqlite_with_rowid=False,
 )
 
-# The rules that the events of a trace are read by, in order of position, and from which event on.
+# The rules by which a trace's events are read, in order of position, and each one's first event.
 # The trace's run writes them, with the first batch that it read by them.
 link_rules = _table(
     "link_rules",
@@ -318,7 +319,7 @@ link_rules = _table(
     Column("from_event_id", BigInteger, nullable=False),
 )
 
-# The rules that people have set for a trace, in order of position: its run takes them up.
+# People's own rules for a trace, in order of position: its run takes them up.
 own_link_rules = _table(
     "own_link_rules",
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
@@ -327,8 +328,8 @@ own_link_rules = _table(
     Column("rule", Text, nullable=False),  # JSON
 )
 
-# The rules that a trace's messages suggest, as of the last look beside capture, and how much there
-# was to look at.
+# The rules that a trace's messages suggest, as of the last look beside capture, and the counts of
+# that look.
 proposals = _table(
     "proposals",
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
@@ -338,8 +339,8 @@ proposals = _table(
     Column("found", Text, nullable=False),  # `app.stored.proposals.RuleProposal`, JSON
 )
 
-# Assertions about a trace (`model.assertions`), in order of position. The trace's run judges each
-# by the events that are stored since it was set.
+# Assertions about a trace (`model.assertions`), in order of position, judged by the events that are
+# stored since each was set.
 assertions = _table(
     "assertions",
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
@@ -349,7 +350,7 @@ assertions = _table(
     Column("set_by", Text, nullable=False),
     Column("set_at", BigInteger, nullable=False),
     Column("from_event_id", BigInteger, nullable=False),
-    Column("judged_id", BigInteger, nullable=False),  # all up to here is judged
+    Column("judged_id", BigInteger, nullable=False),  # everything up to here is judged
     Column("waiting", BigInteger, nullable=False),  # how many events wait for their time
     # Events for which it held, did not, or that is unknown.
     Column("held", BigInteger, nullable=False),
@@ -386,7 +387,7 @@ violations = _table(
     sqlite_autoincrement=True,
 )
 
-# The fields whose values are among the keys, and from which event on: earlier values, and those of
+# The fields whose values are among the keys, each from an event on. Earlier values, and those of
 # all other fields, are looked for in the events themselves.
 indexed_fields = _table(
     "indexed_fields",
@@ -421,7 +422,7 @@ duration_places = _table(
 )
 
 # The times of each 4096 consecutive ids: they turn "since" and "until" into bounds of ids. Times
-# are only nearly in the order of ids: batches of several traces interleave, clocks are set.
+# are only nearly in the order of ids: batches of several traces interleave, and clocks get set.
 blocks = _table(
     "blocks",
     Column("number", BigId, primary_key=True, autoincrement=False),  # event id // 4096
@@ -450,8 +451,8 @@ lost_copies = _table(
     sqlite_with_rowid=False,
 )
 
-# A span in which trace messages may have been lost, somewhere between two events. If only a part
-# of the broker was untraced, there are events in it.
+# A span in which trace messages may have been lost, somewhere between two events. If only a part of
+# the broker was untraced, it has events in it.
 gaps = _table(
     "gaps",
     Column("id", Integer, primary_key=True),
@@ -497,7 +498,7 @@ restamped = _table(
     Column("ids", LargeBinary, nullable=True),  # null, too, where messages are not read again
 )
 
-# The keys and links of the same events, where their messages are read again by other rules.
+# The keys and links of the same events, if their messages are read again by other rules.
 restamped_keys = _table(
     "restamped_keys",
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
@@ -535,8 +536,8 @@ jobs = _table(
     Column("created_at", BigInteger, nullable=False),
     Column("started_at", BigInteger, nullable=True),
     Column("finished_at", BigInteger, nullable=True),
-    Column("service", Text, nullable=True),  # which has it: `services.id`
-    Column("unwanted", Boolean, nullable=False, server_default=false()),  # to be cancelled
+    Column("service", Text, nullable=True),  # the service that has it: `services.id`
+    Column("unwanted", Boolean, nullable=False, server_default=false()),  # it should be cancelled
     Index(None, "state"),
     Index(None, "vhost", "id"),
 )
@@ -552,7 +553,7 @@ connections = _table(
     Column("user", Text, nullable=False),
     Column("client", Text, nullable=True),  # the program's name
     Column("process", Text, nullable=True),
-    Column("pid", Text, nullable=True),  # of Erlang; the management API does not say it
+    Column("pid", Text, nullable=True),  # of Erlang; the management API does not give it
     Column("opened_at", BigInteger, nullable=False),
     Column("closed_at", BigInteger, nullable=True),
     Index(None, "name", "opened_at", "node", unique=True),
