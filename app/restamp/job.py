@@ -109,7 +109,7 @@ def check_not_archived(archives: Archives, vhost: str) -> None:
 
 
 async def _wait_for(say: str, child: Child[Answer], report: Report, fallback: str) -> Answer:
-    """The process's last word; ``fallback`` is the trace's state if the process dies before that."""
+    """The process's last word; ``fallback`` is the trace's state if the process dies earlier."""
     while (answer := await child.read()) is not None:
         if answer.say == "error":
             raise error_of(answer)

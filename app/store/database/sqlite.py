@@ -423,7 +423,7 @@ def _insert_statement(table: sa.TableClause, rows: int, suffix: str) -> str:
 
 
 def _insert_keys(rows: int) -> str:
-    """Insert keys with their runs, which SQLite computes from event ids in less time than Python."""
+    """Insert keys with their runs: SQLite computes them from ids in less time than Python."""
     first = range(1, len(keys.columns) * rows, len(keys.columns))
     values = (
         f"(?{index}, ?{index + 1}, ?{index + 2}, ?{index + 3}, -(?{index + 1} >> 16))"
