@@ -96,7 +96,13 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
             allow_origins=settings.cors_origins,
             allow_methods=("GET", "PUT", "DELETE"),
             allow_headers=("authorization", "last-event-id", "prefer", "x-requested-with"),
-            expose_headers=("content-disposition", "location", "preference-applied", "retry-after"),
+            expose_headers=(
+                "content-disposition",
+                "itc-certainty",
+                "location",
+                "preference-applied",
+                "retry-after",
+            ),
         )
     if settings.auth == "none":
         app.add_middleware(Refusing, check=loopback_host)

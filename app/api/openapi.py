@@ -51,6 +51,12 @@ _HEADERS = {
 
 # The header with the address of a result, for a route's ``responses``.
 LOCATION = {"location": _header("Where it is.")}
+CERTAINTY = {
+    "itc-certainty": _header(
+        "Of a plain array, as a dictionary of RFC 9651: what a page has as `complete`, `sound` and "
+        "the `since` and `until` of its `period`; `after` answers without it."
+    )
+}
 
 _OPEN_PATHS = ("/health/", "/openapi.json")
 

@@ -15,15 +15,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from app.api.routes.events import LAST, certainty_between
-from app.api.routes.periods import record_start
+from app.api.certainty import (
+    LAST,
+    MOST_TRACES,
+    TraceRecord,
+    certainty_between,
+    merge,
+    record_of,
+)
 from app.api.services import ServiceParts
 from app.api.signin.auth import User
 from app.errors import BadRequestError, NotFoundError, OutageError
 from app.stored.causality import Fate
-from app.stored.reading import EventFilter, TracePeriod
+from app.stored.reading import EventFilter
 from model.event import ALL_LARGE, Event
-from model.sound import Certainty, Soundness, join_names
+from model.sound import Certainty, join_names
 from model.times import LATEST, Microseconds, now, said_time
 from model.where import (
     STATISTICS_AGE,
@@ -38,14 +44,12 @@ from model.words import EventType
 
 if TYPE_CHECKING:
     from app.broker.management import QueueInfo
-    from app.stored.capture import Trace
 
 By: TypeAlias = Literal["message_id", "correlation_id", "conversation", "text"]
 KINDS: Sequence[By] = ("message_id", "correlation_id", "conversation", "text")
 
-# Messages whose fate one answer tells, and traces that one looks through.
+# Messages whose fate one answer tells.
 MOST_MESSAGES = 20
-MOST_TRACES = 20
 # Queues that the broker is asked about for one message.
 MOST_QUEUES = 20
 _LARGE = ALL_LARGE - {"payload"}
@@ -76,13 +80,18 @@ class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Record(NamedTuple):
-    """A trace's record of the period: its bounds (µs), and reasons why it may be incomplete."""
+    """A trace's record, looked at from one time to another (µs)."""
 
-    trace: Trace
-    period: TracePeriod
+    trace: TraceRecord
     since: int
     until: int
-    is_pruned: bool
+
+    @classmethod
+    def of(cls, record: TraceRecord, search: Search, settled: Mapping[str, int]) -> _Record:
+        """The record up to when all is stored, ``settled``, by virtual host."""
+        until = LATEST if search.until is None else search.until
+        since = max(search.since or 0, record.begin or record.trace.created_at)
+        return cls(record, since, min(until, settled[record.trace.vhost]))
 
 
 class Search(NamedTuple):
@@ -115,17 +124,9 @@ async def locate(search: Search, user: User, parts: ServiceParts) -> tuple[Where
     async with parts.searches.turn(user.name):
         by, events = await _events(search, scope, parts)
     if by is None:
-        records = [await _record(trace, search, settled[trace.vhost], parts) for trace in traces]
-        grounds = [
-            Certainty(
-                each.period.gaps,
-                await parts.store.doubts.between(
-                    each.trace.id, each.period.first or 0, each.period.last or 0
-                ),
-            )
-            for each in records
-        ]
-        return await _absence(search, records, parts), _together(grounds)
+        records = [await record_of(trace, search.since, search.until, parts) for trace in traces]
+        absence = await _absence(search, [_Record.of(r, search, settled) for r in records], parts)
+        return absence, merge([record.certainty for record in records])
     shown = await _messages(events[:MOST_MESSAGES], asked_at, settled, parts)
     first = {event.trace_id: event.id for event in events}
     grounds = [await certainty_between(*start, LAST, parts) for start in first.items()]
@@ -145,7 +146,7 @@ async def locate(search: Search, user: User, parts: ServiceParts) -> tuple[Where
         messages=shown,
         truncated=len(events) > MOST_MESSAGES,
     )
-    return answer, _together(grounds)
+    return answer, merge(grounds)
 
 
 async def _settle(vhosts: Collection[str], moment: int, parts: ServiceParts) -> dict[str, int]:
@@ -173,26 +174,11 @@ async def _events(
     return None, []
 
 
-async def _record(trace: Trace, search: Search, settled_at: int, parts: ServiceParts) -> _Record:
-    status = await parts.traces.status(trace.vhost)
-    period = await parts.store.periods.of(trace.id, search.since, search.until)
-    since = max(search.since or 0, record_start(status, period) or status.created_at)
-    until = min(LATEST if search.until is None else search.until, settled_at)
-    return _Record(trace, period, since, until, status.is_pruned())
-
-
-def _together(grounds: Sequence[Certainty]) -> Certainty:
-    """The certainty of an answer that rests on several traces."""
-    gaps = [gap for ground in grounds for gap in ground.gaps]
-    doubts = tuple(dict.fromkeys(doubt for each in grounds for doubt in each.soundness.doubts))
-    return Certainty(gaps, Soundness(doubts, sum(ground.quiet for ground in grounds)))
-
-
 async def _absence(search: Search, records: Sequence[_Record], parts: ServiceParts) -> Whereabouts:
     """The answer where no message has the id: never published, or unknown and why."""
     obstacles = [clause for record in records for clause in await _obstacles(search, record, parts)]
     since, until = max(record.since for record in records), min(record.until for record in records)
-    names = join_names([repr(record.trace.vhost) for record in records])
+    names = join_names([repr(record.trace.trace.vhost) for record in records])
     sought = "anything" if search.by is None else search.by.replace("_", " ")
     absence = f"no message in {names} has {search.id!r} as {sought}"
     if obstacles:
@@ -215,25 +201,26 @@ async def _absence(search: Search, records: Sequence[_Record], parts: ServicePar
 
 async def _obstacles(search: Search, record: _Record, parts: ServiceParts) -> list[str]:
     """Reasons why a message may have been in a trace and is not in its record, a clause each."""
-    vhost, obstacles = record.trace.vhost, list[str]()
+    trace, period = record.trace.trace, record.trace.period
+    vhost, obstacles = trace.vhost, list[str]()
     if not record.until:
         obstacles.append(f"the trace of {vhost!r} does not run, or has stored nothing yet")
     elif search.until is not None and record.until < search.until:
         obstacles.append(f"the record of {vhost!r} goes up to {said_time(record.until)}")
-    if count := record.period.gap_count:
+    if count := period.gap_count:
         noun = "gap" if count == 1 else "gaps"
         obstacles.append(f"the record of {vhost!r} has {count} {noun} in that time")
-    if search.since is None and record.is_pruned:
+    if search.since is None and record.trace.is_pruned:
         begin = said_time(record.since)
         obstacles.append(f"what was before {begin} is removed (since: ask about the time after)")
     elif search.since is not None and record.since > search.since:
         obstacles.append(f"the record of {vhost!r} begins at {said_time(record.since)}")
     if search.by in (None, "text"):
-        first, last = record.period.first, record.period.last
+        first, last = period.first, period.last
         is_cut = first is not None and await parts.store.periods.has_cut_bodies(
-            record.trace.id, first, last or first
+            trace.id, first, last or first
         )
-        if is_cut or not record.trace.bodies:
+        if is_cut or not trace.bodies:
             obstacles.append("bodies are not stored whole (by: ask for an id or a key alone)")
     return obstacles
 

@@ -254,9 +254,11 @@ class FakeTraces:
         return self.settled.get(vhost, at)
 
     async def status(self, vhost: str) -> TraceStatus:
-        if vhost not in self.running:
+        if vhost in self.running:
+            return self.running[vhost]
+        if await self.store.traces.find(vhost) is None:
             raise NotTracedError(vhost)
-        return self.running[vhost]
+        return trace_status(vhost, TraceState.stopped)
 
     async def statuses(self) -> list[TraceStatus]:
         return [self.running[vhost] for vhost in sorted(self.running)]

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
+from app.api.certainty import ListCertainty
 from app.stored.conversations import ConversationPage, FoundConversation
 from model.conversations import Conversation
 from model.sound import Certainty
@@ -107,7 +108,7 @@ async def test_pages_hold_each_message_once(client: httpx2.AsyncClient) -> None:
 async def listed(client: httpx2.AsyncClient, query: str) -> dict:  # type: ignore[type-arg]
     answer = await client.get(f"{PATH}?{query}")
     assert answer.status_code == 200, answer.text
-    conforms(answer.json(), ConversationPage)
+    conforms(answer.json(), (ConversationPage, ListCertainty))
     return dict(answer.json())
 
 

@@ -8,6 +8,7 @@ import httpx2
 import msgspec
 import pytest
 
+from app.api.certainty import ListCertainty
 from app.api.events import EventDetail, EventObject
 from app.stored.causality import EventLinks
 from itc import Stamp, decode
@@ -192,6 +193,8 @@ async def test_a_page_has_rabbitmqs_envelope(client: httpx2.AsyncClient) -> None
 
     assert [event["id"] for event in first.pop("items")] == [BINARY, ALONE, INVOICED]
     assert [event["id"] for event in last.pop("items")] == [ORDERED]
+    certainty = {name: first.pop(name) for name in ("complete", "sound", "period")}
+    conforms(certainty, ListCertainty)
     assert first == {
         "total_count": 7,
         "item_count": 3,

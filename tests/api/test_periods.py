@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from app.api.certainty import ListCertainty
 from app.api.routes.periods import PeriodCertainty
 from app.stored.reading import Histogram, TracePeriod
 from model.sound import Certainty
@@ -22,7 +23,7 @@ HOUR = {"since": "2026-01-02T03:00:00Z", "until": "2026-01-02T04:00:00Z"}
 async def histogram(client: httpx2.AsyncClient, **parameters: Any) -> SimpleNamespace:
     answer = await client.get("/itc_db/histogram", params=parameters)
     assert answer.status_code == 200, answer.text
-    return described(answer, Histogram)
+    return described(answer, (Histogram, ListCertainty))
 
 
 async def certainty(client: httpx2.AsyncClient, **parameters: Any) -> SimpleNamespace:

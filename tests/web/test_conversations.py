@@ -471,7 +471,10 @@ def test_what_nobody_knows_is_said_with_a_way_on(told: Told, open_page: OpenPage
     page = open_page(told.server)
     page.get_by_label("What happened to").fill("order-9999")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Nothing is known of order-9999")).to_be_visible()
+    expect(page.get_by_role("heading", name="No conversation has order-9999")).to_be_visible()
+    whereabouts = page.get_by_role("status").filter(has_text="no message in '/' has 'order-9999'")
+    expect(whereabouts).to_contain_text("Never published: ")
+    expect(whereabouts).to_contain_text("the record is complete from")
     page.get_by_role("link", name="Look among the events").click()
     expect(page.get_by_label("Filter events")).to_have_value("order-9999")
 

@@ -8,6 +8,7 @@ import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
+from app.api.certainty import ListCertainty, certainty_of_list
 from app.api.described import json_answer, returns
 from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, json_body_of
 from app.api.parameters import KnownFields, Name, Text, Word
@@ -25,6 +26,7 @@ from app.stored.assertions import (
 )
 from model.assertions.assertion import Assertion, InvalidAssertionError
 from model.assertions.language import to_json
+from model.described import json_of
 
 router = APIRouter(tags=["assertions"])
 
@@ -51,7 +53,7 @@ class ViolationsQuery(KnownFields):
     )
 
 
-@router.get("/itc_db/violations", **returns(ViolationPage, READING_ONE))
+@router.get("/itc_db/violations", **returns((ViolationPage, ListCertainty), READING_ONE))
 async def list_violations(
     query: Annotated[ViolationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -64,7 +66,9 @@ async def list_violations(
         violation if user.content.cover(violation.vhost) else violation.without_content()
         for violation in violations[: query.limit]
     ]
-    return json_answer(ViolationPage(items, len(violations) > query.limit))
+    page = ViolationPage(items, len(violations) > query.limit)
+    certainty = await certainty_of_list(criteria.visible, criteria.since, criteria.until, parts)
+    return json_answer(json_of(page) | json_of(certainty))
 
 
 @router.get(PATH, **returns(list[HeldAssertion], READING_ONE))

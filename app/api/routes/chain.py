@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field, field_validator
 
 from app.api.answers import Heavy
+from app.api.certainty import LAST, certainty_between
 from app.api.described import returns
 from app.api.events import ChainEnds, Related, TouchedEvents
 from app.api.likely import LIKELY, LikelyAnswer, LikelyQuery, ground_of
@@ -16,10 +17,8 @@ from app.api.openapi import LOCATION, READING_ONE, WRITING, answers, example
 from app.api.parameters import Name, WalkLimit, Word
 from app.api.routes.downloads import Download, download_route, name_schema
 from app.api.routes.events import (
-    LAST,
     EventId,
     OtherId,
-    certainty_between,
     events_answer,
     relation_of,
     visible_event,

@@ -7,13 +7,21 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
+from app.api.certainty import (
+    LAST,
+    ListCertainty,
+    certainty_between,
+    certainty_of_list,
+    list_certainty,
+    record_of,
+)
 from app.api.described import json_answer, returns
 from app.api.likely import LIKELY, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import READING_ONE
 from app.api.parameters import KnownFields, Text, Word
-from app.api.routes.events import LAST, EventId, certainty_between, visible_event
+from app.api.routes.events import EventId, visible_event
 from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders, filter_of
-from app.api.routes.traces import trace_id_of
+from app.api.routes.traces import trace_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
@@ -94,20 +102,22 @@ class ConversationsQuery(WithHeaders):
         return filter_of(EventFilter, self, **of_others | more)
 
 
-@router.get("", **returns(ConversationPage, READING_ONE), openapi_extra=HEADERS)
+@router.get("", **returns((ConversationPage, ListCertainty), READING_ONE), openapi_extra=HEADERS)
 async def list_conversations(
     query: Annotated[ConversationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """List conversations by filter, newest first."""
+    criteria = query.filter_for(user)
     async with parts.searches.turn(user.name):
         page = await parts.store.conversations.list(
-            query.filter_for(user),
+            criteria,
             filter_of(ConversationFilter, query),
             Via[query.via],
             before_id=query.before,
             limit=query.limit,
         )
-    return json_answer(page)
+    certainty = await certainty_of_list(criteria.visible, criteria.since, criteria.until, parts)
+    return json_answer(json_of(page) | json_of(certainty))
 
 
 @router.get(
@@ -165,18 +175,24 @@ class FailuresQuery(KnownFields):
         return filter_of(FailureFilter, self, vhosts=vhosts)
 
 
-@failures.get("/itc_db/failures", **returns([FailurePage, (FailurePage, Certainty)], READING_ONE))
+@failures.get(
+    "/itc_db/failures",
+    **returns([(FailurePage, ListCertainty), (FailurePage, ListCertainty, Certainty)], READING_ONE),
+)
 async def list_failures(
     query: Annotated[FailuresQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """List what failed, newest first, in groups and over time."""
     criteria = query.filter_for(user)
-    trace_id = None if query.vhost is None else await trace_id_of(query.vhost, user, parts)
+    since, until = criteria.since, criteria.until
+    trace = None if query.vhost is None else await trace_of(query.vhost, user, parts)
     async with parts.searches.turn(user.name):
         page = await parts.store.failures.find(
             criteria, before=query.before, limit=query.limit, may_read=user.content.cover
         )
-    if trace_id is None:
-        return json_answer(page)
-    certainty = await certainty_between(trace_id, *await parts.store.failures.span(criteria), parts)
-    return json_answer(json_of(page) | json_of(certainty))
+    if trace is None:
+        certainty = await certainty_of_list(criteria.visible, since, until, parts)
+        return json_answer(json_of(page) | json_of(certainty))
+    record = await record_of(trace, since, until, parts)
+    certainty = list_certainty([record], since, until)
+    return json_answer(json_of(page) | json_of(certainty) | json_of(record.certainty))

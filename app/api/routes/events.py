@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from msgspec.structs import replace
 
 from app.api.answers import Heavy, heavy_answer
+from app.api.certainty import LAST, ListCertainty, certainty_between, certainty_of_list, headers_of
 from app.api.described import encode_json, json_answer, returns
 from app.api.events import (
     CopyFate,
@@ -25,7 +26,7 @@ from app.api.events import (
     relate,
 )
 from app.api.likely import LikelyAnswer, ground_of
-from app.api.openapi import READING, READING_ONE, answers, example
+from app.api.openapi import CERTAINTY, READING, READING_ONE, answers, example
 from app.api.parameters import PAGE_SIZE
 from app.api.rights import reason_to_drop, while_allowed
 from app.api.routes.queries import (
@@ -43,7 +44,7 @@ from app.api.streams import HEARTBEAT_SECONDS, EventStream, frame, heartbeat, st
 from app.api.tail import TailQuery
 from app.errors import BadRequestError, ItcError, NotFoundError
 from app.stored.causality import EventLinks, Fate, of_one_trace
-from app.stored.reading import EventList, EventPage, Sort, is_quick
+from app.stored.reading import EventFilter, EventList, EventPage, Sort, is_quick
 from app.traces.life import TraceState
 from itc import Relation, compare
 from model.answers import IN_ORDER
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(tags=["events"])
 
-_FIRST, LAST = 1, 2**63 - 1  # no trace begins before, or goes on after
+_FIRST = 1  # no trace begins before
 
 EventId = Annotated[
     int, Path(ge=1, le=2**63 - 1, description="An event's id.", openapi_examples=example(1))
@@ -77,7 +78,11 @@ OtherId = Annotated[
 
 @router.get(
     "/itc_db",
-    **returns([list[EventObject], list[EventColumns], (EventPage, PageItems)], READING_ONE),
+    **returns(
+        [list[EventObject], list[EventColumns], (EventPage, PageItems, ListCertainty)],
+        READING_ONE,
+        headers=CERTAINTY,
+    ),
     openapi_extra=HEADERS,
 )
 async def list_events(
@@ -94,8 +99,9 @@ async def list_events(
             events = await parts.store.events.find(
                 criteria, after=query.after, before=query.before, limit=size, large=query.large
             )
+        certainty = await _list_certainty(criteria, parts)
         heavy = await _heavy(events, query, user, parts)
-        return events_answer(heavy.views(events.items), heavy, parts)
+        return events_answer(heavy.views(events.items), heavy, parts, headers_of(certainty))
     number, sort = query.page or 1, query.sort or Sort.id
     async with parts.searches.turn(user.name, quick=is_quick(criteria, sort, (number - 1) * size)):
         page = await parts.store.events.page(
@@ -108,10 +114,18 @@ async def list_events(
         )
     if number > page.page_count:
         raise BadRequestError(f"page: expected at most {page.page_count}, which is the last")
+    certainty = await _list_certainty(criteria, parts)
     heavy = await _heavy(page, query, user, parts)
     items = heavy.views(page.items)
-    view = items if query.page is None else json_of(page) | json_of(PageItems(items))
-    return events_answer(view, heavy, parts)
+    if query.page is None:
+        return events_answer(items, heavy, parts, headers_of(certainty))
+    return events_answer(
+        json_of(page) | json_of(PageItems(items)) | json_of(certainty), heavy, parts
+    )
+
+
+async def _list_certainty(criteria: EventFilter, parts: Parts) -> ListCertainty:
+    return await certainty_of_list(criteria.visible, criteria.since, criteria.until, parts)
 
 
 async def _heavy(
@@ -124,8 +138,12 @@ async def _heavy(
     return Heavy(events.heavy, user.content, query.column_names, query.large, links)
 
 
-def events_answer(view: Any, heavy: Heavy, parts: Parts) -> Response:
-    return heavy_answer(encode_json(view), heavy, parts.store.events, parts.budget)
+def events_answer(
+    view: Any, heavy: Heavy, parts: Parts, headers: dict[str, str] | None = None
+) -> Response:
+    answer = heavy_answer(encode_json(view), heavy, parts.store.events, parts.budget)
+    answer.headers.update(headers or {})
+    return answer
 
 
 async def _list_after(
@@ -219,7 +237,7 @@ async def _walk(
     return events_answer(json_of(view) | json_of(certainty) | ground.view, heavy, parts)
 
 
-@router.get("/itc_db/events/{event_id}/deliveries", **returns(Deliveries, READING_ONE))
+@router.get("/itc_db/events/{event_id}/deliveries", **returns((Deliveries, Certainty), READING_ONE))
 async def get_deliveries(
     event_id: EventId, form: Annotated[Form, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -246,7 +264,8 @@ async def get_deliveries(
         for copy in fate.message.copies
     ]
     view = Deliveries(fate.publish.id, fate.routed_queues, fate.handed_over, fate.sentence, queues)
-    return events_answer(json_of(view), heavy, parts)
+    certainty = await certainty_between(fate.publish.trace_id, event_id, LAST, parts)
+    return events_answer(json_of(view) | json_of(certainty), heavy, parts)
 
 
 @router.get("/itc_db/compare/{a}/{b}", **returns((Pair, Related, Certainty), READING_ONE))
@@ -264,14 +283,6 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
         return json_of(Pair(a, b)) | json_of(relation) | json_of(certainty)
 
     return json_answer(await parts.store.at_once(answer))
-
-
-async def certainty_between(trace_id: int, a: int, b: int, parts: Parts) -> Certainty:
-    async def answer() -> Certainty:
-        gaps = await parts.store.gaps.between(trace_id, a, b)
-        return Certainty(gaps, await parts.store.doubts.between(trace_id, a, b))
-
-    return await parts.store.at_once(answer)
 
 
 async def relation_of(

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
+from app.api.certainty import certainty_between
 from app.api.described import answer_of, json_answer, returns
 from app.api.events import relate
 from app.api.openapi import LOCATION, READING, WITH_BODY, WRITING, answers, example
@@ -16,7 +17,7 @@ from app.api.parameters import Name, Word
 from app.api.routes.bodies import PathWords, body_of, check_words, json_body
 from app.api.routes.chain import VIA_MEANING
 from app.api.routes.downloads import Download, download_route, name_schema
-from app.api.routes.events import OtherId, certainty_between, doubtful_between, visible_event
+from app.api.routes.events import OtherId, doubtful_between, visible_event
 from app.api.routes.queries import Moment, OfVhost, period_of
 from app.api.routes.submitting import JOB_ANSWERS, OF_JOB, JobAsker
 from app.api.routes.traces import Vhost, trace_id_of

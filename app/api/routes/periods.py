@@ -9,17 +9,17 @@ import msgspec
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
+from app.api.certainty import ListCertainty, certainty_of_list, record_of
 from app.api.described import json_answer, returns
 from app.api.openapi import READING_ONE
 from app.api.parameters import Text
 from app.api.routes.queries import HEADERS, Filter, Moment, OfVhost, period_of
-from app.api.routes.traces import OfVhostOrAll, trace_id_of
+from app.api.routes.traces import OfVhostOrAll, trace_id_of, trace_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import BadRequestError
 from app.stored.durations import DurationMap, SlowOwners, map_of, slow_owners
 from app.stored.reading import Histogram, TracePeriod
-from app.traces.status import TraceStatus
 from model.described import json_of
 from model.durations import BY_HOUR, OwnerKind, compared_periods, counted_period
 from model.sound import Certainty
@@ -51,7 +51,7 @@ class PeriodCertainty(msgspec.Struct, frozen=True):
     as_of: Microseconds
 
 
-@router.get("/histogram", **returns(Histogram, READING_ONE), openapi_extra=HEADERS)
+@router.get("/histogram", **returns((Histogram, ListCertainty), READING_ONE), openapi_extra=HEADERS)
 async def count_over_time(
     query: Annotated[HistogramQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -61,7 +61,9 @@ async def count_over_time(
     """
     criteria = query.filter_for(user)
     async with parts.searches.turn(user.name, quick=criteria.is_of_times_alone):
-        return json_answer(await parts.store.events.over_time(criteria, query.buckets))
+        counts = await parts.store.events.over_time(criteria, query.buckets)
+    certainty = await certainty_of_list(criteria.visible, criteria.since, criteria.until, parts)
+    return json_answer(json_of(counts) | json_of(certainty))
 
 
 @router.get("/certainty", **returns((PeriodCertainty, TracePeriod, Certainty), READING_ONE))
@@ -75,18 +77,9 @@ async def certainty_of_period(
     """Show how reliable answers about a period of a virtual host are."""
     if since is not None and until is not None and since > until:
         raise BadRequestError("since is after until")
-    trace_id = await trace_id_of(vhost, user, parts)
-    status = await parts.traces.status(vhost)
-    period = await parts.store.periods.of(trace_id, since, until)
-    soundness = await parts.store.doubts.between(trace_id, period.first or 0, period.last or 0)
-    facts = PeriodCertainty(vhost, since, until, record_start(status, period), status.state, now())
-    certainty = Certainty(period.gaps, soundness)
-    return json_answer(json_of(facts) | json_of(period) | json_of(certainty))
-
-
-def record_start(status: TraceStatus, period: TracePeriod) -> Microseconds | None:
-    """Return the time before which nothing is known: of the oldest event left after a removal."""
-    return period.oldest_at if status.is_pruned() else status.created_at
+    record = await record_of(await trace_of(vhost, user, parts), since, until, parts)
+    facts = PeriodCertainty(vhost, since, until, record.begin, record.state, now())
+    return json_answer(json_of(facts) | json_of(record.period) | json_of(record.certainty))
 
 
 _BASELINES = {"hour": HOUR, "day": DAY, "week": 7 * DAY}

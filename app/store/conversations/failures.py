@@ -19,9 +19,8 @@ from app.store.conversations.deaths import first_deaths
 from app.store.database import tables
 from app.store.database.chunks import filters
 from app.store.database.searched import searched_keys
-from app.store.database.subject import Subject, reads, searches
+from app.store.database.subject import Subject, searches
 from app.store.reading import messages
-from app.store.reading.events import MAX_ID
 from app.store.reading.queries import in_traces, shares_of_traces
 from app.store.reading.times import ids_between
 from app.stored.failures import (
@@ -167,11 +166,6 @@ class Failures(Subject):
             cursor, _ = candidates[-1]
             if len(failures) >= MOST_COUNTED or time.monotonic() > deadline:
                 return failure_page(failures, limit, cursor)
-
-    @reads
-    async def span(self, connection: AsyncConnection, criteria: FailureFilter) -> tuple[int, int]:
-        first, end = await ids_between(connection, criteria.since, criteria.until)
-        return max(1, first or 1), MAX_ID if end is None else max(1, end - 1)
 
 
 async def _scope(connection: AsyncConnection, criteria: FailureFilter) -> _FailureScope:

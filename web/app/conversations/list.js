@@ -1,11 +1,12 @@
 // The conversations that fit, newest first.
 import { useLayoutEffect, useState } from "../../vendor/hooks.js";
-import { askConversations } from "../core/api.js";
+import { api, askConversations } from "../core/api.js";
 import { html } from "../core/html.js";
 import { findConversations } from "../core/conversations.js";
-import { count, dateTime, plural, recent, said, visible } from "../core/format.js";
+import { count, dateTime, plural, reasonOf, recent, said, sentence, visible } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
 import { usePages } from "../core/pages.js";
+import { useResource } from "../core/resource.js";
 import { href, hrefHere, patch, route, vhost } from "../core/route.js";
 import { user } from "../core/session.js";
 import { Value } from "../ui/marks.js";
@@ -149,11 +150,19 @@ function NoneFound({ find, filtered, further }) {
     return html`<${Empty} title="No conversations yet" actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
       A conversation begins with a message that nothing led to, as soon as a trace runs.<//>`;
   }
-  return html`<${Empty} title=${find ? html`Nothing is known of <${Value}>${find}<//>` : "No conversation fits these filters"}
-    actions=${html`<a class="button" href=${href("conversations")}>All conversations</a>
-      ${find && html`<a class="button" href=${href("events", { q: find })}>Look among the events</a>`}`}>
-    ${find
-      ? `Neither a message id, a correlation id nor a conversation is called so, and no message that could be searched holds it.
-         A whole id finds more than a part of it; the virtual host above narrows it, too.`
-      : "Take a filter away, or wait: new ones appear here."}<//>`;
+  return find
+    ? html`<${Whereabouts} id=${find} />`
+    : html`<${Empty} title="No conversation fits these filters" actions=${toAll()}>
+        Take a filter away, or wait: new ones appear here.<//>`;
+}
+
+const toAll = () => html`<a class="button" href=${href("conversations")}>All conversations</a>`;
+
+/** Was it ever here? The service's word on what no conversation has. */
+function Whereabouts({ id }) {
+  const load = (signal) => api.where({ id, vhost: vhost.value }, signal);
+  const { data, error } = useResource(load, [id, vhost.value], { every: 0 });
+  return html`<${Empty} title=${html`No conversation has <${Value}>${id}<//>`}
+    actions=${html`${toAll()}<a class="button" href=${href("events", { q: id })}>Look among the events</a>`}>
+    <span role="status">${data ? said(sentence(data.sentence)) : error ? reasonOf(error) : "Asking whether it was ever here …"}</span><//>`;
 }

@@ -203,6 +203,8 @@ export const api = {
   },
   /** Certainty of answers about a period; `filters`: vhost, since, until. */
   certainty: (filters, signal) => getJson(path("certainty") + query(filters), signal),
+  /** Was a message ever here, and where is it; `filters`: id, vhost. */
+  where: (filters, signal) => getJson(path("where") + query(filters), signal),
   histogram: (filters, signal) => getJson(path("histogram") + query(filters), signal),
   liveUrl: (filters) => path("live") + query(filters),
   jobProgressUrl: (id) => path("jobs", id, "progress"),

@@ -1,0 +1,114 @@
+"""The certainty of answers: about the events of a span, and of lists over a period."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import msgspec
+
+from app.api.services import ServiceParts
+from app.stored.reading import TracePeriod
+from model.described import json_of
+from model.sound import Certainty, Soundness
+from model.times import LATEST, Microseconds, now
+
+if TYPE_CHECKING:
+    from app.stored.capture import Trace
+
+LAST = 2**63 - 1  # no trace goes on after this event
+# Traces that one answer looks through.
+MOST_TRACES = 20
+
+
+class ListPeriod(msgspec.Struct, frozen=True):
+    """The period that a list looked at, within what is recorded."""
+
+    since: Microseconds | None
+    until: Microseconds | None
+
+
+class ListCertainty(msgspec.Struct, frozen=True):
+    """How far a list is to be relied on; `/itc_db/certainty` says why, of each virtual host."""
+
+    complete: Annotated[
+        bool | None,
+        "No message of the period may be missing; `null`: of more than 20 virtual hosts none is "
+        "looked at.",
+    ]
+    sound: Annotated[bool | None, "Participants are those who act; `null` as before."]
+    period: ListPeriod | None
+
+
+class TraceRecord(NamedTuple):
+    """A trace's record of a period that begins at ``since`` (µs), and how certain it is."""
+
+    trace: Trace
+    period: TracePeriod
+    is_pruned: bool
+    begin: Microseconds | None  # nothing is known of the time before
+    state: str
+    certainty: Certainty
+
+
+async def certainty_between(trace_id: int, a: int, b: int, parts: ServiceParts) -> Certainty:
+    async def answer() -> Certainty:
+        gaps = await parts.store.gaps.between(trace_id, a, b)
+        return Certainty(gaps, await parts.store.doubts.between(trace_id, a, b))
+
+    return await parts.store.at_once(answer)
+
+
+async def record_of(
+    trace: Trace, since: int | None, until: int | None, parts: ServiceParts
+) -> TraceRecord:
+    """The record of a trace from one time up to another (µs; None is no bound)."""
+    status = await parts.traces.status(trace.vhost)
+    period = await parts.store.periods.of(trace.id, since, until)
+    soundness = await parts.store.doubts.between(trace.id, period.first or 0, period.last or 0)
+    is_pruned = status.is_pruned()
+    # After a removal nothing is known of the time before the oldest event that is left.
+    begin = period.oldest_at if is_pruned else status.created_at
+    certainty = Certainty(period.gaps, soundness)
+    return TraceRecord(trace, period, is_pruned, begin, status.state, certainty)
+
+
+def merge(parts: Collection[Certainty]) -> Certainty:
+    """The certainty of an answer that rests on several traces."""
+    gaps = [gap for part in parts for gap in part.gaps]
+    doubts = tuple(dict.fromkeys(doubt for part in parts for doubt in part.soundness.doubts))
+    return Certainty(gaps, Soundness(doubts, sum(part.quiet for part in parts)))
+
+
+async def certainty_of_list(
+    vhosts: Collection[str] | None, since: int | None, until: int | None, parts: ServiceParts
+) -> ListCertainty:
+    """The certainty of a list from one time up to another (µs; None is no bound)."""
+    traces = await parts.store.traces.list(vhosts)
+    if len(traces) > MOST_TRACES:
+        return ListCertainty(None, None, None)
+    records = [await record_of(trace, since, until, parts) for trace in traces]
+    return list_certainty(records, since, until)
+
+
+def list_certainty(
+    records: Sequence[TraceRecord], since: int | None, until: int | None
+) -> ListCertainty:
+    begins = [
+        begin for begin in (since, *(record.begin for record in records)) if begin is not None
+    ]
+    end = min(now(), LATEST if until is None else until)
+    period = ListPeriod(Microseconds(max(begins)) if begins else None, Microseconds(end))
+    certainty = merge([record.certainty for record in records])
+    # Of what is not traced nothing is known.
+    return ListCertainty(bool(records) and certainty.complete, certainty.sound, period)
+
+
+def headers_of(certainty: ListCertainty) -> dict[str, str]:
+    """The certainty of a list that is a plain array, as a header."""
+    if certainty.period is None:
+        return {}
+    members = [f"complete=?{certainty.complete:d}", f"sound=?{certainty.sound:d}"]
+    for name, moment in json_of(certainty.period).items():
+        members += [f'{name}="{moment}"'] * (moment is not None)
+    return {"itc-certainty": ", ".join(members)}
