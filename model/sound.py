@@ -9,6 +9,7 @@ Spark use the same `statements` and sentences.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ MOST_NAMED = 3
 # With real clients, the publishes by participants that also receive were 0 to 7 % of all where the
 # policy missed most causes, and 50 % and more where it saw them all. Few publishes say nothing.
 LEAST_SHARE, LEAST_PUBLISHES = 0.1, 50
+_STEM = 5  # letters of a word
 FINE = ("connection", "channel")
 """The policies that may split one program into several participants."""
 
@@ -364,17 +366,40 @@ def _apart_at_all(clients: Sequence[Client], publishes: int) -> int:
 def _halves(clients: Sequence[Client]) -> tuple[str, str] | None:
     """The names of two clients of one user at one place that may be connections of one program.
 
-    Clients without a name are in doubt anyway.
+    Their names have a word in common, or one says only what a connection is for: others are two
+    programs as far as nothing else speaks against it. Clients without a name are in doubt anyway.
     """
-    receiving = {
-        (client.user, client.place): client.client
-        for client in clients
-        if client.client and client.receives and not client.publishes
-    }
+    receiving: dict[tuple[str, str, str], str] = {}
     for client in clients:
-        if client.client and client.alone and (half := receiving.get((client.user, client.place))):
-            return half, client.client
+        if client.client and client.receives and not client.publishes:
+            for word in _words(client.client) | {_ANYTHING}:
+                receiving[client.user, client.place, word] = client.client
+    for client in clients:
+        if not client.client or not client.alone:
+            continue
+        words = _words(client.client)
+        for word in {_ANYTHING} if _NOTHING in words else words | {_NOTHING}:
+            if half := receiving.get((client.user, client.place, word)):
+                return half, client.client
     return None
+
+
+_NOTHING, _ANYTHING = "", "*"
+_WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[^\W\d_a-z]+")
+_OF_ANY = frozenset({"api", "app", "service", "svc", "worker"})
+# What connections are for, the one way or the other.
+_ROLES = frozenset(
+    {"consume", "consumer", "emitter", "in", "inbound", "inbox", "input", "listener", "out"}
+    | {"outbound", "outbox", "output", "pub", "publish", "publisher", "producer", "read", "reader"}
+    | {"receive", "receiver", "recv", "rx", "send", "sender", "sub", "subscriber", "tx", "write"}
+    | {"writer"}
+)
+
+
+def _words(name: str) -> set[str]:
+    """The beginnings of the words of a name, as `order` of `orders`; `_NOTHING` of a mere role."""
+    words = {word.lower() for word in _WORD.findall(name)} - _OF_ANY
+    return {word[:_STEM].rstrip("s") for word in words - _ROLES if len(word) > 1} or {_NOTHING}
 
 
 def _is_loopback(place: str) -> bool:

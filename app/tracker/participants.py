@@ -8,7 +8,7 @@ orders nothing.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeAlias
@@ -27,6 +27,7 @@ _WAY_KNOWN, _WAY_HIDDEN = Way.known, Way.hidden
 # Participants that one user's clients at a shared place may be by the names that they choose: more
 # than there are programs at one address. Each stands in the clocks of all its effects.
 MOST_NAMES = 256
+MOST_KEYS = 10_000  # of conversations, that a user's clients at a place are told by
 _Crowd: TypeAlias = tuple[str | None, str | None]
 _Entry: TypeAlias = "tuple[int, LiveParticipant]"  # a channel's key and owner
 
@@ -153,12 +154,14 @@ class Neighbours:
     Only at a place that several programs share do names tell programs apart, as in `way_between`.
     """
 
-    __slots__ = ("_hearers", "_is_shared", "_only_hearers")
+    __slots__ = ("_are_heard", "_hearers", "_is_shared", "_only_hearers")
 
     def __init__(self, *, is_shared: bool = False) -> None:
         self._is_shared = is_shared
         self._hearers: Counter[str | None] = Counter()  # by clients' names
         self._only_hearers = 0  # that published nothing
+        # Keys of conversations, and whether one that only receives met them first.
+        self._are_heard: OrderedDict[bytes, bool] = OrderedDict()
 
     def note_heard(self, participant: LiveParticipant) -> None:
         self._hearers[participant.identity.client] += 1
@@ -172,6 +175,22 @@ class Neighbours:
             self._hearers[participant.identity.client] -= 1
             self._hearers += Counter()  # drops zeros
             self._only_hearers -= not participant.published
+
+    def echoes(self, keys: Iterable[bytes], participant: LiveParticipant) -> bool:
+        """Note the keys of an event; tell whether they went in by one and come out by another.
+
+        That is of participants that only receive, or only publish: to know such a key, the other
+        is of the same program, or hears of it in another way.
+        """
+        if not self._is_shared or (participant.reacts and participant.published):
+            return False
+        is_echo = False
+        for key in keys:
+            is_heard = self._are_heard.setdefault(key, participant.reacts)
+            is_echo |= is_heard and not participant.reacts
+            if len(self._are_heard) > MOST_KEYS:
+                self._are_heard.popitem(last=False)
+        return is_echo
 
     def may_have_told(self, identity: Identity) -> bool:
         """Tell whether one that received may be of the same program as one that did not."""

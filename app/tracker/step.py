@@ -90,22 +90,27 @@ class Steps:
                     forwarded,
                 )
             )
+        neighbours = participant.neighbours
         if type(record) is Publish:
             participant.published += 1
             if participant.published == 1:
-                participant.neighbours.note_spoke(participant)
+                neighbours.note_spoke(participant)
             if edges:
                 ways = [*ways, *[edge.way for edge in edges if edge.kind is not _CANDIDATE]]
             if ways:
                 participant.explain(ways)
             elif not quiet and (
                 participant.reacts
-                or participant.neighbours.may_have_told(participant.identity)
+                or neighbours.may_have_told(participant.identity)
                 or (names.causes and self._linker.sure_keys(names))
             ):
                 participant.reactions += 1
-        elif participant.seq - participant.published == 1:
-            participant.neighbours.note_heard(participant)
+            if neighbours.echoes(names.conversations, participant) and not ways:
+                participant.missed += 1
+        else:
+            neighbours.echoes(names.conversations, participant)
+            if participant.seq - participant.published == 1:
+                neighbours.note_heard(participant)
         return reference, names, edges
 
     def _acts(self, influences: Sequence[Influence]) -> list[Edge]:

@@ -621,3 +621,27 @@ def test_an_interrupted_run_links_as_an_uninterrupted_one(
         ids = [edge.cause.id for edge in other.edges if is_certain(edge)]
         assert ids == [cause + 1 for cause in causes(one, whole)]
     assert tracker.totals().links == whole_tracker.totals().links
+
+
+def test_a_key_that_goes_in_by_one_name_and_comes_out_by_another_speaks_for_one_program() -> None:
+    tracker = tracker_of(Policy.client)
+    people = {"notify": "127.0.0.1/1", "front": "127.0.0.1/2", "shop": "10.0.0.7"}
+    for name, who in people.items():
+        tracker.participants.introduce(at(who), name)
+    key = {"correlation_id": "order-1"}
+
+    def missed(*steps: str) -> int:
+        for step in steps:
+            name, _, order = step.partition(" ")
+            given = {**key, "correlation_id": order}
+            record: Record = Publish(at(people[name]), "x", ("key",), ("q",), given, b"")
+            if name == "notify":
+                record = Deliver(at(people[name]), "x", ("key",), "q", False, given, b"")
+            stamped([record], tracker)
+        states = tracker.checkpoint().participants
+        return sum(state.missed for state in states)
+
+    # Whoever publishes it first, and again, was not told of it.
+    assert missed("front order-1", "notify order-1", "front order-1", "front order-2") == 0
+    assert missed("shop order-3", "notify order-3", "front order-4") == 0
+    assert missed("front order-3") == 1

@@ -207,3 +207,39 @@ def test_coverage_and_fit_are_shares_and_hidden_ways_are_no_fault_of_the_policy(
 ) -> None:
     assert (evidence.coverage, evidence.fit) == (coverage, fit)
     assert evidence.coverage_by_spans == (None if coverage is None else evidence.spanned / 4)
+
+
+@pytest.mark.parametrize(
+    ("reading", "writing", "is_doubt"),
+    [
+        ("notify", "front", False),
+        ("mail-service", "shop-service", False),
+        ("order-mail", "loyalty", False),
+        ("orders-mail", "order-intake", True),
+        ("OrderMail", "orders_intake", True),
+        ("listener", "front", True),
+        ("notify", "publisher", True),
+        ("in", "out", True),
+    ],
+)
+def test_names_without_a_word_in_common_are_two_programs_unless_one_is_a_role(
+    reading: str, writing: str, is_doubt: bool
+) -> None:
+    clients = [
+        named(f"shop {reading}", publishes=0, receives=1),
+        named(f"shop {writing}", publishes=9, receives=0),
+    ]
+    assert (misfit_of(clients) is not None) is is_doubt
+
+
+def test_each_pair_of_one_that_reads_and_one_that_writes_is_looked_at() -> None:
+    clients = [
+        named("shop mail", publishes=0, receives=1),
+        named("shop stock-read", publishes=0, receives=1),
+        named("shop audit", publishes=0, receives=1),
+        named("shop front", publishes=9, receives=0),
+        named("shop stock-writer", publishes=9, receives=0),
+    ]
+    misfit = misfit_of(clients)
+    assert misfit is not None
+    assert misfit.halves == ("stock-read", "stock-writer")
