@@ -133,6 +133,7 @@ def _checks(settings: Settings, management: ManagementApi) -> list[Check]:
     ]
 
 
+_NOT_AT_ONCE = "programs at one address cannot be told apart during their first seconds"
 _OUTAGE_ADVICE = {
     "amqp": "is RabbitMQ running? Is ITC_AMQP_URL right?",
     "store": "is ITC_DATABASE_URL right, and is the database running?",
@@ -146,23 +147,23 @@ _MANAGEMENT_REFUSAL_ADVICE = (
     "check the user and password in ITC_MANAGEMENT_URL, or else in ITC_AMQP_URL"
 )
 _JAVA = "install a Java 17 runtime (Debian: openjdk-17-jre-headless), or set JAVA_HOME"
-_UNREADABLE = "may this user read it? The service runs as another, mostly"
+_UNREADABLE = "run doctor as the service's user, or let this user read it"
 
 
 def _advice(subject: str, error: ItcError) -> str:
     """One piece of advice that fits an error."""
     if isinstance(error, VirtualHostError):
-        return "is ITC_AMQP_URL right, and has its user rights in any virtual host?"
+        return "is ITC_AMQP_URL right? Its user needs rights in at least one virtual host"
     if isinstance(error, BadRequestError):
-        return "rabbitmq-itc captures the firehose of RabbitMQ: name such a broker"
+        return "name a RabbitMQ broker in ITC_AMQP_URL: no other has a firehose to capture"
     if isinstance(error, RefusedError | NotAuthenticatedError):
         return _REFUSAL_ADVICE.get(subject, _MANAGEMENT_REFUSAL_ADVICE)
     if isinstance(error, NotAuthorisedError):
-        return "rabbitmqctl set_user_tags USER administrator gives the account its tag"
+        return "run rabbitmqctl set_user_tags USER administrator"
     if isinstance(error, NotFoundError):
-        return "is the virtual host there (rabbitmqctl list_vhosts)?"
+        return "does rabbitmqctl list_vhosts show the virtual host? If it does not, stop its trace"
     if isinstance(error, SettingsError):
-        return "ITC_DATABASE_URL, or without it ITC_DATA_DIR, says where the store is"
+        return "set ITC_DATABASE_URL, or else ITC_DATA_DIR, to the place of the store"
     return _OUTAGE_ADVICE.get(subject, _BROKER_OUTAGE_ADVICE)
 
 
@@ -174,8 +175,7 @@ def _failure(subject: str, error: Exception) -> CheckResult:
             f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}",
             _UNREADABLE,
         )
-    finding = f"it cannot be checked: {type(error).__name__}"
-    return finding, "this is an error in rabbitmq-itc: please report it"
+    return f"the check itself failed: {type(error).__name__}", "report this bug in rabbitmq-itc"
 
 
 async def _broker(management: ManagementApi) -> CheckResult:
@@ -183,10 +183,11 @@ async def _broker(management: ManagementApi) -> CheckResult:
     stopped_nodes = sorted(node.name for node in nodes if not node.running)
     finding = f"RabbitMQ {version}, {len(nodes)} node(s)"
     if stopped_nodes:
-        return f"{finding}, down: {', '.join(stopped_nodes)}", "start the node(s)"
+        lack = f"nodes and their queues are down: {', '.join(stopped_nodes)}"
+        return f"{finding}; {lack}", "start these nodes"
     if unreachable := sorted({node.name for node in nodes} - (await management.endpoints()).keys()):
-        advice = "tracing is switched by each node's own: enable rabbitmq_management there"
-        return f"{finding}, without a management API: {', '.join(unreachable)}", advice
+        lack = f"no management API to switch tracing on: {', '.join(unreachable)}"
+        return f"{finding}; {lack}", "run rabbitmq-plugins enable rabbitmq_management there"
     return finding, WELL
 
 
@@ -195,8 +196,9 @@ async def _account(management: ManagementApi) -> CheckResult:
     if "administrator" in user.tags:
         return f"{user.name} is an administrator", WELL
     command = ("rabbitmqctl", "set_user_tags", user.name, *sorted(user.tags), "administrator")
-    advice = f"only an administrator switches tracing: {shlex.join(command)}"
-    return f"{user.name} is tagged {sorted(user.tags)}", advice
+    tags = ", ".join(sorted(user.tags)) or "none"
+    finding = f"{user.name} is no administrator (tags: {tags}), and cannot switch tracing on"
+    return finding, f"run {shlex.join(command)}"
 
 
 async def _amqp(settings: Settings, management: ManagementApi) -> CheckResult:
@@ -208,7 +210,7 @@ async def _amqp(settings: Settings, management: ManagementApi) -> CheckResult:
         except VirtualHostError as error:
             refusal = refusal or error
         else:
-            return f"{user} can sign in, at virtual host {vhost}", WELL
+            return f"{user} can sign in to virtual host {vhost}", WELL
     assert refusal is not None  # noqa: S101  there is always one to try
     raise refusal
 
@@ -236,7 +238,7 @@ async def _vhosts_of(user: str, management: ManagementApi) -> frozenset[str]:
 
 async def _store(settings: Settings) -> CheckResult:
     if (file := _file_to_be(settings)) is not None:
-        return _without_tables(settings, f"{file} is not there yet")
+        return _without_tables(settings, f"{file} does not exist yet")
     state = await schema_state(settings.database.reveal())
     if state.is_current:
         return f"{settings.database}, tables up to date", WELL
@@ -264,8 +266,8 @@ def _file_to_be(settings: Settings) -> Path | None:
 def _without_tables(settings: Settings, finding: str) -> CheckResult:
     """A store that the service brings up to date when it starts, unless it may not."""
     if settings.database_migrate:
-        return f"{finding}; the service sees to that when it starts", WELL
-    return finding, "run rabbitmq-itc migrate"
+        return f"{finding}; the service takes care of that when it starts", WELL
+    return f"{finding}; the service does not start like this", "run rabbitmq-itc migrate"
 
 
 async def _trace_checks(settings: Settings, management: ManagementApi) -> list[Check]:
@@ -306,29 +308,27 @@ async def _trace(trace: Trace, settings: Settings, management: ManagementApi) ->
     user, queue = capture_user(settings), settings.trace_queue
     states = await management.tracing(trace.vhost)
     if lack := await _lack_of_rights(trace.vhost, user, management, rights_to(queue)):
-        return lack
+        return f"{lack[0]}, so nothing is captured", lack[1]
     marks = _rights_for_marks(queue, trace.taken)
     if lack := await _lack_of_rights(trace.vhost, user, management, marks):
-        return f"{lack[0]}: without marks losses show later", lack[1]
+        return f"{lack[0]}, so losses show later than with marks", lack[1]
     if lack := await _wrong_queue(trace, settings, management):
         return lack
     if nodes := sorted(node for node, is_on in states.items() if not is_on):
-        advice = "a running service switches it on by itself: is it running?"
-        return f"tracing is off on {', '.join(nodes)}", advice
-    partly = "" if trace.taken.is_all else f"; {trace.taken.sentence}"
-    return f"rights are enough, tracing is on{partly}", WELL
+        advice = "start the service, which switches tracing on by itself"
+        return f"tracing is off on {', '.join(nodes)}, so nothing is captured there", advice
+    selection = "" if trace.taken.is_all else f"; {trace.taken.sentence}"
+    return f"the account has its rights, and tracing is on{selection}", WELL
 
 
 async def _connections(settings: Settings, management: ManagementApi) -> CheckResult:
     vhost = await management.event_exchange()
     if vhost is None:
-        finding = "not announced: programs at a shared address cannot be told apart by name at once"
-        return finding, "rabbitmq-plugins enable rabbitmq_event_exchange"
+        return f"not announced: {_NOT_AT_ONCE}", "rabbitmq-plugins enable rabbitmq_event_exchange"
     user, queue = capture_user(settings), announcements_queue(settings.trace_queue)
     announced = f"announced in the virtual host {vhost}"
     if lack := await _lack_of_rights(vhost, user, management, rights_to(queue, EVENT_EXCHANGE)):
-        finding, advice = lack
-        return f"{announced}, but {finding}", advice
+        return f"{announced}, but {lack[0]}: {_NOT_AT_ONCE}", lack[1]
     return announced, WELL
 
 
@@ -340,7 +340,7 @@ async def _audit(trace: Trace) -> CheckResult:
 
 async def _participants(trace: Trace, doubts: Sequence[Doubt]) -> CheckResult:
     if not doubts:
-        return f"one for each {trace.policy}, no sign that it does not fit", WELL
+        return f"one for each {trace.policy}; no trace message speaks against that", WELL
     remedies = dict.fromkeys(doubt.remedy for doubt in doubts)
     return "; ".join(doubt.statement for doubt in doubts), "; ".join(remedies)
 
@@ -358,10 +358,10 @@ async def _links(
     else:
         sentences = [f"none of {evidence.reactions} publishes that may have a cause names one"]
         if not evidence.spanned:
-            sentences[0] += ": rules of your own may know where it stands"
+            sentences[0] += ": a rule of your own can name the field that does"
     if evidence.coverage_by_spans:
         share = _percent(evidence.coverage_by_spans)
-        sentences.append(f"of {evidence.spanned} others OpenTelemetry's spans tell it ({share})")
+        sentences.append(f"OpenTelemetry's spans name it for {evidence.spanned} others ({share})")
     if evidence.fit is not None:
         causes = evidence.known + evidence.missed
         sentences.append(
@@ -371,7 +371,7 @@ async def _links(
     if evidence.hidden:
         vhost = shlex.quote(trace.vhost)
         sentences.append(
-            f"{evidence.hidden} came by ways outside the broker (rabbitmq-itc hidden {vhost})"
+            f"{evidence.hidden} causes came from outside the broker (rabbitmq-itc hidden {vhost})"
         )
     sentences += _doubtful_causes(trace)
     if not proposals:
@@ -386,10 +386,10 @@ def _doubtful_causes(trace: Trace) -> Iterator[str]:
     with contextlib.suppress(UnreadableCheckpointError):
         totals = Tracker.stored_totals(trace.checkpoint)
         if ambiguous := sum(counts.ambiguous for counts in totals.links.values()):
-            yield f"ambiguous: {ambiguous} by an id of several messages"
+            yield f"ambiguous links, to an id of several messages: {ambiguous}"
         if unread := totals.unread:
             counts = ", ".join(f"{reason} ({count})" for reason, count in sorted(unread.items()))
-            yield f"not read: {counts}"
+            yield f"values that rules could not read: {counts}"
 
 
 def _percent(share: float) -> str:
@@ -410,11 +410,13 @@ async def _wrong_queue(
     bindings = keys_bound_to(await management.bindings(trace.vhost), name)
     condition = state(queue, bounds, wanted=keys(name, trace.taken), bound=bindings)
     if condition.fault:
-        return f"the queue {name} is not ours: {condition.fault}", "a running service makes it anew"
+        finding = f"the queue {name} cannot be used: {condition.fault}"
+        return finding, "start the service, which declares the queue anew"
     if condition.harm:
-        return condition.harm, f"except {name} from the policy's pattern"
+        return condition.harm, f"change the policy's pattern so that it does not match {name}"
     if not condition.is_bound:
-        return f"the queue {name} is not bound", "a running service binds it: is it running?"
+        finding = f"the queue {name} is not bound, so nothing is captured"
+        return finding, "start the service, which binds the queue by itself"
     return None
 
 
@@ -511,5 +513,8 @@ def _room(folder: Path) -> CheckResult:
         next(folder.iterdir(), None)  # raises where it may not be read
     present = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(present).free
-    low = free < LEAST_FREE_BYTES
-    return f"{free / 2**30:.1f} GiB free", "make room, or set ITC_RETENTION_DAYS" if low else WELL
+    finding = f"{free / 2**30:.1f} GiB free"
+    if free >= LEAST_FREE_BYTES:
+        return finding, WELL
+    advice = "free space, or set ITC_RETENTION_DAYS"
+    return f"{finding}; capture waits once the disk is full", advice

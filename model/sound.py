@@ -262,8 +262,8 @@ def _of_misfit(misfit: Misfit) -> Doubt:
         )
     return Doubt(
         f"participants are {misfit.policy}s, and {misfit.apart} of {misfit.publishes} publishes"
-        f" {verb} by {misfit.policy}s that received nothing, of clients that receive on others:"
-        " what led to them is not seen",
+        f" {verb} by {misfit.policy}s that received nothing, though their clients receive on"
+        " others: their causes are not seen",
         f"rabbitmq-itc restamp {shlex.quote(misfit.vhost)} --participant client sees it",
     )
 
@@ -306,10 +306,10 @@ def _of_missing(split: Sequence[SplitParticipant], missed_links: Sequence[Missed
     policy = "client" if first.policy in FINE else "host"
     verb = "was" if count == 1 else "were"
     return Doubt(
-        f"participants are {first.policy}s, and of {causes} causes that messages of"
-        f" {join_names([row.name for row in split])} name{rule_text}, {count} {verb} not in"
-        " their publisher's past, but in that of another participant of the same program: what led"
-        " to messages that name no cause may not be seen",
+        f"participants are {first.policy}s; of {causes} causes that messages of"
+        f" {join_names([row.name for row in split])} name{rule_text}, {count} {verb} only in the"
+        " past of another participant of the same program; causes that messages do not name may"
+        " be missed the same way",
         f"rabbitmq-itc restamp {shlex.quote(first.vhost)} --participant {policy} sees it",
     )
 

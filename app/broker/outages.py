@@ -72,11 +72,11 @@ _BROKEN_OFF = (
     "network was cut, or this port of ITC_AMQP_URL is not the broker's"
 )
 _UNREACHED = "no connection to the broker at {address} (is ITC_AMQP_URL right?): "
-_NO_BROKER = "what listens at {address} speaks no AMQP 0.9.1: is the port of ITC_AMQP_URL right?"
+_NO_BROKER = "the program at {address} speaks no AMQP 0.9.1: is the port of ITC_AMQP_URL right?"
 _NOT_LET_IN = (
-    "the broker does not let user {user} into the virtual host {vhost}: that was deleted, "
-    "or it or the user has reached its limit of connections (max-connections), or the user has no "
-    "rights in it; " + _RIGHTS
+    "the broker does not let user {user} into the virtual host {vhost}; it was deleted, "
+    "the user has no rights in it, or one has reached its limit of connections (max-connections); "
+    + _RIGHTS
 )
 
 _NO_ENTRY = "vhost .* not found|access to vhost .* refused"

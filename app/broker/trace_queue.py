@@ -190,10 +190,12 @@ def _lower_limits(bounds: QueueBounds) -> dict[str, int]:
 def _harm(queue: QueueInfo, bounds: QueueBounds) -> str | None:
     for name, value in sorted(queue.policy_definition.items()):
         if name in ("message-ttl", "expires"):
-            return f"{_policy(queue)} removes what waits in the trace queue ({name} {value})"
+            return (
+                f"{_policy(queue)} removes waiting messages from the trace queue ({name} {value})"
+            )
         lowest = _lower_limits(bounds).get(name)
         if (lowest is not None and value < lowest) or (name == "overflow" and value != "drop-head"):
-            return f"{_policy(queue)} bounds the trace queue ({name} {value})"
+            return f"{_policy(queue)} lets the trace queue lose messages ({name} {value})"
     return None
 
 
@@ -214,11 +216,11 @@ def _remarks(queue: QueueInfo) -> Iterator[str]:
     if "dead-letter-exchange" in queue.policy_definition:
         exchange = str(queue.policy_definition["dead-letter-exchange"])[:100]
         yield (
-            f"{_policy(queue)} sends what the trace queue drops to the exchange {exchange!r}: "
-            "whoever reads from there reads trace messages"
+            f"{_policy(queue)} sends messages that the trace queue drops to exchange {exchange!r}: "
+            "its readers get trace messages"
         )
     if (queue.consumers or 0) > 1:
-        yield f"the trace queue has {queue.consumers} consumers, and each gets a part of it"
+        yield f"the trace queue has {queue.consumers} consumers: each gets only a part of it"
 
 
 def _is_nearly_full(queue: QueueInfo) -> bool | None:

@@ -109,7 +109,7 @@ def _text_of(value: object) -> str:
 def doctor(json: Json = False) -> None:
     """Check everything the service depends on, and say how to fix what is wrong.
 
-    Exits with 1 if something is wrong, with 0 if all is ok or could merely be better.
+    Exits with 1 if anything is wrong, otherwise with 0.
     """
     # Libraries' log lines would stand between the findings, which say it better.
     logging.basicConfig(handlers=[logging.NullHandler()])

@@ -140,13 +140,13 @@ class AuditStatus(msgspec.Struct, frozen=True):
             )
         if count := self.publishes.quarantined + self.deliveries.quarantined:
             sentences.append(
-                f"{count:,} of the trace messages cannot be read: they are in quarantine, and no "
+                f"{count:,} trace messages cannot be read: they are in quarantine, not among the "
                 "events; gaps say where"
             )
         if self.excess:
             sentences.append(
-                f"{self.excess:,} trace messages more came than the broker counted, as after churn "
-                "of channels or transactions that are rolled back: this can hide a loss of as many"
+                f"{self.excess:,} more trace messages came than the broker counted, as after "
+                "channel churn or rollbacks: this can hide a loss of as many"
             )
         return sentences
 

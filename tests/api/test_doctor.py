@@ -58,8 +58,17 @@ def away(nobody: str, folder: Path) -> Settings:
     return Settings(_env_file=None, amqp_url=amqp, management_url=management, data_dir=folder)
 
 
+COST = "programs at one address cannot be told apart during their first seconds"
+LONGEST_SENTENCE = 25  # words
+
+
 async def findings(settings: Settings) -> dict[str, Diagnosis]:
-    return {finding.subject: finding async for finding in examine(settings)}
+    """The doctor's findings by subject, each in sentences that can be read aloud."""
+    diagnoses = [diagnosis async for diagnosis in examine(settings)]
+    for diagnosis in diagnoses:
+        for sentence in f"{diagnosis.found}; {diagnosis.advice}".split("; "):
+            assert len(sentence.split()) <= LONGEST_SENTENCE, sentence
+    return {diagnosis.subject: diagnosis for diagnosis in diagnoses}
 
 
 async def trace(settings: Settings, vhost: str) -> None:
@@ -93,8 +102,9 @@ async def test_what_a_trace_lacks_is_reported(rabbit: Broker, vhost: str, tmp_pa
 
     assert off.grade is Grade.wrong
     assert off.found.startswith("tracing is off on ")
+    assert off.found.endswith(", so nothing is captured there")
     assert unable.grade is Grade.wrong
-    assert unable.found == "no right to configure itc.trace"
+    assert unable.found == "no right to configure itc.trace, so nothing is captured"
     patterns = r"'^other$|^itc\.trace$' '.*' '.*'"
     assert unable.advice == f"rabbitmqctl set_permissions -p {vhost} {rabbit.user} {patterns}"
 
@@ -181,16 +191,16 @@ async def test_what_messages_name_and_the_policy_misses_names_the_better_one(
     )
     assert unfit.grade is Grade.better
     assert (
-        "of 2 causes that messages of shop@10.0.0.7 #2 name by causation_id, 2 were not in their"
+        "of 2 causes that messages of shop@10.0.0.7 #2 name by causation_id, 2 were only in the"
         in unfit.found
     )
     assert unfit.advice == f"rabbitmq-itc restamp {vhost} --participant client sees it"
     assert links.grade is Grade.ok
     assert links.found == (
         "4 of 5 publishes that may have a cause name it (80 %); of 2 causes that came by the"
-        " broker, 0 were in their publisher's past by the policy channel (fit 0 %); 2 came by ways"
-        f" outside the broker (rabbitmq-itc hidden {vhost}); ambiguous: 1 by an id of several"
-        " messages; not read: body not decompressed (1)"
+        " broker, 0 were in their publisher's past by the policy channel (fit 0 %); 2 causes came"
+        f" from outside the broker (rabbitmq-itc hidden {vhost}); ambiguous links, to an id of"
+        " several messages: 1; values that rules could not read: body not decompressed (1)"
     )
 
     figures = {"publishes": 9, "ambiguity": 1.0, "chance": None, "agreement": None, "linked": 0}
@@ -216,10 +226,10 @@ async def test_an_account_signs_in_where_it_may_and_need_not_enter_the_default_v
 
     assert nowhere.grade is Grade.wrong
     assert "does not let user capturer into the virtual host" in nowhere.found
-    assert "rights in any virtual host" in nowhere.advice
+    assert "rights in at least one virtual host" in nowhere.advice
     assert (there.grade, there.found) == (
         Grade.ok,
-        f"capturer can sign in, at virtual host {vhost}",
+        f"capturer can sign in to virtual host {vhost}",
     )
 
 
@@ -243,12 +253,15 @@ async def test_the_rights_that_count_are_those_of_the_account_that_consumes(
     rabbit.permit("capturer", vhost, read="^itc")
     found = (await findings(settings))[f"trace of {vhost}"]
 
-    assert nowhere.found == "no right to enter it"
+    assert nowhere.found == "no right to enter it, so nothing is captured"
     assert shlex.split(nowhere.advice) == [
         *("rabbitmqctl", "set_permissions", "-p", vhost, "capturer"),
         *(r"^itc\.trace$", r"^itc\.trace$", r"^itc\.trace$|^amq\.rabbitmq\.trace$"),
     ]
-    assert (found.grade, found.found) == (Grade.wrong, "no right to read amq.rabbitmq.trace")
+    assert (found.grade, found.found) == (
+        Grade.wrong,
+        "no right to read amq.rabbitmq.trace, so nothing is captured",
+    )
     assert found.advice.endswith(r" '.*' '.*' '^itc|^amq\.rabbitmq\.trace$'")
 
 
@@ -272,14 +285,14 @@ async def test_rights_to_be_told_of_connections_are_reported(
     rabbit.permit("capturer", "/", "^itc", "^itc", "^itc")
     there = (await findings(settings))["connections"]
 
-    assert nowhere.found == "announced in the virtual host /, but no right to enter it"
+    assert nowhere.found == f"announced in the virtual host /, but no right to enter it: {COST}"
     queue = r"^itc\.trace\.connections$"
     assert shlex.split(nowhere.advice) == [
         *("rabbitmqctl", "set_permissions", "-p", "/", "capturer"),
         *(queue, queue, queue + r"|^amq\.rabbitmq\.event$"),
     ]
     assert there.advice.endswith(r" '^itc' '^itc' '^itc|^amq\.rabbitmq\.event$'")
-    assert there.found.endswith("but no right to read amq.rabbitmq.event")
+    assert there.found.endswith(f"but no right to read amq.rabbitmq.event: {COST}")
 
 
 async def test_a_broker_that_announces_no_connections_is_told_how(
@@ -291,7 +304,7 @@ async def test_a_broker_that_announces_no_connections_is_told_how(
     monkeypatch.setattr(ManagementApi, "event_exchange", nowhere)
     found = (await findings(settings_for(rabbit, tmp_path)))["connections"]
 
-    assert (found.grade, found.found.partition(":")[0]) == (Grade.better, "not announced")
+    assert (found.grade, found.found) == (Grade.better, f"not announced: {COST}")
     assert found.advice == "rabbitmq-plugins enable rabbitmq_event_exchange"
 
 
@@ -310,7 +323,9 @@ async def test_an_account_that_is_no_administrator_is_found(rabbit: Broker, tmp_
     finally:
         rabbit.delete_user("watcher")
 
-    assert found["account"].found == "watcher is tagged ['monitoring']"
+    assert found["account"].found == (
+        "watcher is no administrator (tags: monitoring), and cannot switch tracing on"
+    )
     assert found["account"].advice.endswith(
         "rabbitmqctl set_user_tags watcher monitoring administrator"
     )
@@ -346,7 +361,7 @@ async def test_a_store_without_tables_is_told_from_a_good_one(
     found = (await findings(settings_for(rabbit, folder, database_migrate=False)))["store"]
 
     assert (fresh.grade, fresh.advice) == (Grade.ok, "")
-    assert fresh.found.endswith("is not there yet; the service sees to that when it starts")
+    assert fresh.found.endswith("does not exist yet; the service takes care of that when it starts")
     assert (found.grade, found.advice) == (Grade.wrong, "run rabbitmq-itc migrate")
     assert not folder.exists()
 
@@ -383,7 +398,7 @@ async def test_a_folder_that_may_not_be_read_is_one_line(
 
     for subject in ("store", f"disk of {tmp_path}"):
         assert found[subject].found.endswith(": Permission denied")
-        assert "another" in found[subject].advice
+        assert "the service's user" in found[subject].advice
 
 
 async def test_a_check_that_fails_stops_no_other(
@@ -395,7 +410,7 @@ async def test_a_check_that_fails_stops_no_other(
     monkeypatch.setattr("app.doctor._vhosts_to_try", failing)
     found = await findings(away(nobody, tmp_path))
 
-    assert found["amqp"].found == "it cannot be checked: RuntimeError"
+    assert found["amqp"].found == "the check itself failed: RuntimeError"
     assert "java" in found
 
 
@@ -418,10 +433,10 @@ async def test_whatever_the_store_raises_after_its_version_is_one_finding(
     monkeypatch.setattr("app.store.store.Store.open", failing)
     unopened = await findings(settings)
 
-    assert unread["audit of orders"].found.startswith("it cannot be checked: ")
+    assert unread["audit of orders"].found.startswith("the check itself failed: ")
     assert {"participants of orders", "links of orders", "java"} <= set(unread)
     assert unopened["store"].grade is Grade.wrong
-    assert unopened["store"].found == "it cannot be checked: ValueError"
+    assert unopened["store"].found == "the check itself failed: ValueError"
     assert "java" in unopened
 
 

@@ -210,7 +210,7 @@ def test_more_traced_than_counted_is_said_and_can_hide_a_loss() -> None:
     assert world.is_quiet() == AuditChange(AuditVerdict.balanced, excess=Tally(2, 4))
     assert world.audit.state.broker_count == Tally(10, 20)
     [said] = audit_status(Ledger(Tally(12, 24), world.audit.state)).remarks()
-    assert "6 trace messages more came than the broker counted" in said
+    assert "6 more trace messages came than the broker counted" in said
     assert "can hide a loss of as many" in said
 
 

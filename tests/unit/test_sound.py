@@ -68,7 +68,7 @@ def test_assumed_participants_are_named_up_to_three(numbers: tuple[int, ...], sa
 def test_a_policy_that_does_not_fit_is_named_with_the_one_that_does() -> None:
     assert sentences([], Misfit("/", "channel", 40, 12)) == [
         "participants are channels, and 12 of 40 publishes are by channels that received nothing,"
-        " of clients that receive on others: what led to them is not seen;"
+        " though their clients receive on others: their causes are not seen;"
         " rabbitmq-itc restamp / --participant client sees it"
     ]
 
@@ -172,10 +172,10 @@ def test_what_the_policy_missed_is_said_with_rules_counts_and_the_better_policy(
     missed = [MissedLinks("celery-parent", 20), MissedLinks("reply", 40)]
     [doubt] = doubts_of([], None, missing(4, 5), missed)
     assert doubt.statement == (
-        "participants are channels, and of 100 causes that messages of shop@10.0.0.7 #4 and"
-        " shop@10.0.0.7 #5 name by reply and celery-parent, 60 were not in their publisher's"
-        " past, but in that of another participant of the same program: what led to messages that"
-        " name no cause may not be seen"
+        "participants are channels; of 100 causes that messages of shop@10.0.0.7 #4 and"
+        " shop@10.0.0.7 #5 name by reply and celery-parent, 60 were only in the past of another"
+        " participant of the same program; causes that messages do not name may be missed the same"
+        " way"
     )
     assert doubt.remedy == "rabbitmq-itc restamp / --participant client sees it"
 
