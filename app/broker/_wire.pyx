@@ -467,7 +467,7 @@ cdef class DeliverySplitter:
     """
 
     cdef uint64_t _channel  # until one is chosen: the connection itself, which has no deliveries
-    cdef object _take
+    cdef object _take_in
     cdef list _parts  # of an incomplete frame
     cdef uint64_t _have, _need
     cdef bint _is_broken
@@ -487,7 +487,7 @@ cdef class DeliverySplitter:
 
     def divert(self, uint64_t channel, take, /):
         """Call ``take`` with the deliveries on that channel from now on, in order."""
-        self._channel, self._take = channel, take
+        self._channel, self._take_in = channel, take
 
     def feed(self, bytes data not None, /):
         """Take in the next bytes; return what the library is to read, in complete frames."""
@@ -511,7 +511,7 @@ cdef class DeliverySplitter:
         self._have = left.end - left.at
         self._parts = [bytes_of(&left)] if self._have else []
         if taken:
-            self._take(taken)
+            self._take_in(taken)
         return b"".join(passed)
 
     cdef int _split(self, Bytes *left, list passed, list taken) except -1:
