@@ -144,7 +144,8 @@ def fingerprint(record: Record) -> bytes:
     16 more follow for a delivery from a stream, by which a repeated reading is recognised; and for
     a publish that a stream changes, by which its delivery finds it. A client that copies an offset
     into its publish makes deliveries from any queue look as if from a stream: such a publish has
-    the second half of these. And 8 more for a publish that brings deaths along.
+    the second half of these. And 8 more for a publish that brings deaths along, for its place:
+    dead letters like it come from another exchange, or by another key.
     """
     key = record.routing_keys[0] if record.routing_keys else ""
     if record.channel.number != MQTT_CHANNEL and not record.sha256:
@@ -167,14 +168,23 @@ def fingerprint(record: Record) -> bytes:
         mark += _digest_in_stream(record.exchange, key, stable_of(record), record)
     elif is_streamed:  # read there; or that, and published again with all its headers
         mark += _digest_of_reading(record, mark)
-    return mark + mark[:BROUGHT_BYTES] if deaths and type(record) is Publish else mark
+    return mark + _place(record) if deaths and type(record) is Publish else mark
 
 
 def halves(mark: bytes) -> tuple[bytes, ...]:
-    """The fingerprints in a mark: one as a rule, of a publish with deaths three."""
+    """The fingerprints in a mark: one as a rule, and one for any deaths that were brought."""
     if len(mark) == BYTES:
         return (mark,)
-    return tuple(mark[start : start + BYTES] for start in range(0, len(mark), BYTES))
+    whole = tuple(mark[end - BYTES : end] for end in range(BYTES, len(mark) + 1, BYTES))
+    return (*whole, mark[:BROUGHT_BYTES]) if brings_deaths(mark) else whole
+
+
+def is_placed_as(deliver: Deliver, mark: bytes) -> bool:
+    """Tell whether a delivery comes from where a publish with this mark went, if it brings deaths.
+
+    Before there were places the message's digest was there.
+    """
+    return mark[-BROUGHT_BYTES:] in (_place(deliver), mark[:BROUGHT_BYTES])
 
 
 def brings_deaths(mark: bytes) -> bool:
@@ -349,6 +359,12 @@ def _times(death: DeathEntry) -> int:
 
 def _mark_of_dead(message: bytes, total: int) -> bytes:
     return message + total.to_bytes(BYTES - BROUGHT_BYTES, "big")
+
+
+def _place(record: Record) -> bytes:
+    """The digest of a message's exchange and key."""
+    place = _encode((record.exchange, record.routing_keys[:1]))
+    return blake2b(place, digest_size=BROUGHT_BYTES).digest()
 
 
 def _message(record: Record) -> bytes:

@@ -51,6 +51,7 @@ from app.tracker.fingerprint import (
     brings_deaths,
     dead_in,
     halves,
+    is_placed_as,
     newest_death,
     of_stream,
     origins,
@@ -104,7 +105,8 @@ MAXLEN = "maxlen"  # the reason of deaths by being pushed out of a queue
 class _Hold(msgspec.Struct, gc=False):
     """A delivery that may come back: of a copy of ``cause``, or of another of the candidates.
 
-    With 0 candidates no publish is known, and the delivery stands for it. Without ``delivery`` it
+    With 0 candidates no publish is known, and the delivery stands for it, as it does for several
+    until it is handed over again: two such deliveries are of two messages. Without ``delivery`` it
     is a copy that died and was handed to nobody, with the ``influences`` that led to that.
     ``death`` is the time of its newest death as the broker wrote it; None where it is not known.
     """
@@ -145,7 +147,7 @@ class _Letter(msgspec.Struct, gc=False):
     origin: DeathOrigin
     holds: dict[int, list[_Hold]]
     dead: list[_Hold]
-    copy_key: Key | None
+    copy_keys: tuple[Key, ...]
     is_more: bool
 
     @property
@@ -187,6 +189,7 @@ class Matcher:
         self._equals: dict[Key, _Equals] = {}  # where there are several of a first half
         self._handovers: KeyedFifo[Key, _Hold] = KeyedFifo()
         self._queues: dict[str, _Queue] = {}
+        self._restored_letters: KeyedFifo[bytes, _Hold] = KeyedFifo()  # and other deliveries
         self._lost_copies: KeyedFifo[Key, _Hold] = KeyedFifo()
         self._next_lost = 1
         self._newly_lost: list[LostCopy] = []
@@ -252,8 +255,13 @@ class Matcher:
             hold = _Hold(
                 handover.cause, 0, handover.candidates, handover.delivery, handover.participant
             )
-            hold.has_brought = handover.has_brought
-            self._remember((handover.queue, handover_of(handover.fingerprint)), hold)
+            # Of several nobody knows it.
+            hold.has_brought = handover.has_brought or handover.candidates is not None
+            mark = handover_of(handover.fingerprint)
+            self._remember((handover.queue, mark), hold)
+            if handover.candidates != 0:
+                sibling = _Hold(handover.cause, 0, handover.candidates)
+                self._restored_letters.add(len(self._restored_letters) + 1, mark, sibling)
         if not self._takes.is_all:
             self._leave_out()
 
@@ -346,10 +354,14 @@ class Matcher:
     def cause_of(self, deliver: Deliver, mark: bytes, moment: int) -> DeliveryOrigin:
         """Find the origin of a delivery, which is then to be `handed_over`."""
         if len(mark) != BYTES:
-            return self._match_reading(deliver, mark, moment)
+            return self._match_reading(deliver, mark)
         key = (deliver.queue, mark)
         if deliver.redelivered:
             origin = self._match_redelivery(key, deliver)
+            if origin is not None:
+                return origin
+        if self._is_elsewhere(key, deliver):
+            origin = self._dead_letter(deliver, key)
             if origin is not None:
                 return origin
         # A first delivery; or one flagged redelivered that the firehose never showed: a broker that
@@ -359,7 +371,7 @@ class Matcher:
         copy = self._take(key, deliver)
         if copy is None:
             return (
-                self._dead_letter(deliver, key, moment)
+                self._dead_letter(deliver, key)
                 or self._match_kept(deliver, mark)
                 or self._note_unmatched(deliver)
             )
@@ -510,7 +522,7 @@ class Matcher:
         if letter is None:
             return DeliveryOrigin(_ROUTED, cause, cause, is_doubtful=is_doubtful)
         influences, count, is_more = self._may_be(letter)
-        self._next_hold.candidates = count + 1
+        self._next_hold = _Hold(_NOBODYS, 0, count + 1, has_brought=has_brought)
         influences = (*_candidates_of([copy]), *influences)
         return DeliveryOrigin(_ROUTED, None, cause, influences, count + 1, is_doubtful or is_more)
 
@@ -523,7 +535,7 @@ class Matcher:
         if count == 1:
             return self._match_only_copy(key, deliver, copy)
         self._newly_lost.append(LostCopy(copy.cause, copy.queue, 0, "equal"))
-        self._next_hold.candidates = count
+        self._next_hold = _Hold(_NOBODYS, 0, count)
         self._next_hold.has_brought = brings_deaths(copy.fingerprint)
         is_more |= deliver.redelivered
         if self.copies_dropped and self._may_be_forgotten(deliver.queue):
@@ -588,6 +600,9 @@ class Matcher:
         influences, candidates, is_more = self._may_be(letter)
         self._next_hold.candidates = candidates = candidates + (origin.candidates or 1)
         influences = (*_uncertain(origin.influences), *influences)
+        if letter.origin.death.reason == MAXLEN:
+            pushed, are_more = self._find_overflow(letter.origin.queue, None, is_one=False)
+            influences, is_more = (*influences, *pushed), is_more or are_more
         is_more |= origin.is_doubtful
         return DeliveryOrigin(_REDELIVERED, None, origin.guess, influences, candidates, is_more)
 
@@ -608,7 +623,7 @@ class Matcher:
         cause = None if candidates else guess.cause
         return DeliveryOrigin(match, cause, guess.cause, influences, candidates, is_more)
 
-    def _dead_letter(self, deliver: Deliver, key: Key, moment: int) -> DeliveryOrigin | None:
+    def _dead_letter(self, deliver: Deliver, key: Key) -> DeliveryOrigin | None:
         """Match the first handover of a dead letter, if its origin was seen."""
         letter = self._letter(deliver, key, is_there=True)
         if letter is None:
@@ -618,13 +633,12 @@ class Matcher:
         queue = self._queues.get(deliver.queue)
         if queue is not None and len(queue.letters_of) < MOST_PUSHERS:
             queue.letters_of.update(dead_in(deliver)[0][:1])
-        if letter.copy_key is not None:
-            self._drop_gone(letter.copy_key, deliver, moment)
         influences, candidates, is_doubtful = self._may_be(letter)
         copy = None
-        is_held = bool(letter.holds) and (origin.is_redelivery or candidates == 1)
-        if letter.copy_key is not None and not letter.dead and not is_held:
-            copy = self._take(letter.copy_key)
+        # Where others may have died, none is taken: those that are left would seem certain.
+        is_held = bool(letter.holds)
+        if letter.copy_keys and not letter.dead and not is_held:
+            copy = self._take(self._oldest(letter.copy_keys))
         if copy is not None:
             result = DeliveryOrigin(_DEAD_LETTERED, copy.cause, copy.cause)
         elif letter.dead and not is_held:
@@ -643,7 +657,8 @@ class Matcher:
             self._next_hold.candidates = candidates
             result = DeliveryOrigin(_DEAD_LETTERED, None, result.guess, influences, candidates)
         influences, is_doubtful = result.influences, is_doubtful or result.is_doubtful
-        all_known = letter.dead and all(hold.influences for hold in letter.dead)
+        # Of several equal ones another may have died, for which others are to blame.
+        all_known = result.cause is not None and any(hold.influences for hold in letter.dead)
         if origin.is_redelivery:
             is_doubtful |= not letter.holds
         elif origin.death.reason == MAXLEN and not all_known:
@@ -668,6 +683,10 @@ class Matcher:
                 pushed, is_more = self._find_overflow(death.queue, None, is_one=False)
                 influences, is_doubtful = (*influences, *pushed), is_doubtful or is_more
         next_hold.death = newest_death(deliver)
+        if next_hold.candidates:
+            next_hold.cause = _NOBODYS
+        if is_from_stream(deliver):
+            next_hold.influences = influences
         return DeliveryOrigin(
             result.match, result.cause, result.guess, influences, result.candidates, is_doubtful
         )
@@ -680,17 +699,19 @@ class Matcher:
         """
         handed: set[int] | None = None
         overtaken: _Letter | None = None
+        marks = [key[1]]  # that it has had
         for origin in origins(deliver):
             places = [*origin.places]
-            copy_key = next((place for place in places if place in self._copies), None)
-            holds: list[_Hold] = []
+            copy_keys = tuple(place for place in places if place in self._copies)
+            holds: list[_Hold] = [] if origin.is_redelivery else self._siblings(marks)
+            marks.append(origin.fingerprint)
             is_more = False
             for place in places:
                 for memory in (self._handovers, self._lost_copies):
                     if place in memory:
                         holds += memory.newest(place, LOOK_BACK)
                         is_more |= memory.count(place) > LOOK_BACK
-            if not holds and copy_key is None:
+            if not holds and not copy_keys:
                 continue
             if handed is None:
                 handed = {
@@ -700,7 +721,7 @@ class Matcher:
                 }
             if is_there and overtaken is None:
                 delivered = _by_copy(hold for hold in holds if hold.delivery is not None)
-                overtaken = _Letter(origin, delivered, [], None, is_more) if delivered else None
+                overtaken = _Letter(origin, delivered, [], (), is_more) if delivered else None
             holds = [hold for hold in holds if hold.cause.identity not in handed]
             delivered = _by_copy(hold for hold in holds if hold.delivery is not None)
             dead = [
@@ -709,10 +730,23 @@ class Matcher:
                 if hold.delivery is None and _is_same(hold.death, origin.death.time)
             ]
             if origin.is_redelivery:
-                dead, copy_key = [], None if delivered else copy_key
-            if delivered or dead or copy_key is not None:
-                return _Letter(origin, delivered, dead, copy_key, is_more)
+                dead, copy_keys = [], () if delivered else copy_keys
+            if delivered or dead or copy_keys:
+                return _Letter(origin, delivered, dead, copy_keys, is_more)
         return overtaken
+
+    def _siblings(self, marks: list[bytes]) -> list[_Hold]:
+        """The copies of which dead letters were handed over before a restart, by these marks.
+
+        One death may have made several: the others wait without the copy that died.
+        """
+        if not self._restored_letters:
+            return []
+        handed = [hold for mark in marks for hold in self._restored_letters.newest(mark, LOOK_BACK)]
+        return [*{hold.cause.identity: hold for hold in handed}.values()]
+
+    def _oldest(self, keys: Iterable[Key]) -> Key:
+        return min(keys, key=lambda key: copy.number if (copy := self._copies.first(key)) else 0)
 
     def _may_be(self, letter: _Letter) -> tuple[tuple[Influence, ...], int, bool]:
         """The influences of the copies that it may be of; how many; whether there are more."""
@@ -725,10 +759,13 @@ class Matcher:
                 *_uncertain(hold.influences),
             )
         is_more |= len(letter.dead) > MOST_CANDIDATES
-        if letter.copy_key is not None:
-            copies, number, are_more = self._candidates(letter.copy_key)
-            influences += _candidates_of(copies)
-            count, is_more = count + number, is_more or are_more
+        numbers: set[int] = set()
+        for key in letter.copy_keys:
+            copies, number, are_more = self._candidates(key)
+            if not numbers.issuperset(copy.number for copy in copies):
+                influences += _candidates_of(copies)
+                count, is_more = count + number, is_more or are_more
+            numbers.update(copy.number for copy in copies)
         return influences, count, is_more
 
     def _find_overflow(
@@ -764,7 +801,7 @@ class Matcher:
         is_more = queue.is_refilled or queue.is_crowded or not is_known
         return tuple(influences), is_more
 
-    def _match_reading(self, deliver: Deliver, mark: bytes, moment: int) -> DeliveryOrigin:
+    def _match_reading(self, deliver: Deliver, mark: bytes) -> DeliveryOrigin:
         """Match a reading of a stream, at an offset read before or at the next one."""
         place = (deliver.queue, handover_of(mark))
         # The publish had copied the offset: its queue is no stream, and hands it out once.
@@ -775,15 +812,14 @@ class Matcher:
             return self._of_held(place, _by_copy(holds), _REDELIVERED, _RETURNED)
         if holds:
             return self._read_again(holds, deliver, mark)
+        # It has lost the deaths that a client brought: these were on the way there.
+        if dead_in(deliver)[0] and (letter := self._dead_letter(deliver, place)):
+            return letter
         keys = [(deliver.queue, candidate) for candidate in of_stream(deliver, mark)]
         # Messages that the stream made equal come out in order.
         if any(key in self._copies for key in keys):
             return self._read(keys, deliver)
-        return (
-            self._dead_letter(deliver, place, moment)
-            or self._match_kept(deliver, mark)
-            or self._note_unmatched(deliver)
-        )
+        return self._match_kept(deliver, mark) or self._note_unmatched(deliver)
 
     def _read(self, keys: list[Key], deliver: Deliver) -> DeliveryOrigin:
         """Match the first reading of an offset to one of the copies with these keys."""
@@ -816,19 +852,23 @@ class Matcher:
         candidates = guess.candidates if len(copies) == 1 else len(copies)
         # Deaths that a stream shows happened on the way there: it loses those that a client copied.
         match = _DEAD_LETTERED if any(origins(deliver)) else _ROUTED
-        self._next_hold = _Hold(guess.cause, guess.number, candidates)
-        if not candidates:
-            return (
-                DeliveryOrigin(match, guess.cause, guess.cause)
-                if candidates is None
-                else _UNMATCHED
-            )
+        self._next_hold = _Hold(guess.cause, guess.number, candidates, influences=guess.influences)
+        # After a restart it is not known what the first reader was told of the deaths.
+        is_doubtful = not guess.influences and any(
+            origin.is_redelivery or origin.death.reason == MAXLEN for origin in origins(deliver)
+        )
+        if candidates == 0:
+            return _UNMATCHED
+        if candidates is None:
+            influences, cause = guess.influences, guess.cause
+            return DeliveryOrigin(match, cause, cause, influences, is_doubtful=is_doubtful)
         unclear = self._unclear.get((deliver.queue, mark[:BYTES]))
         if unclear:
             influences = _candidates_of(unclear.values())
         else:
             influences, _ = _holders(copies, _CANDIDATE, is_one=False)
-        return DeliveryOrigin(match, None, guess.cause, influences, candidates)
+        influences = (*guess.influences, *influences)
+        return DeliveryOrigin(match, None, guess.cause, influences, candidates, is_doubtful)
 
     def _leave_out(self) -> None:
         """Forget copies in queues that are taken no more."""
@@ -868,7 +908,7 @@ class Matcher:
         if len(self._queues) >= MOST_QUEUES:
             self._queues.clear()
             self._first_tracked = number
-        queue = self._queues[name] = _Queue()
+        queue = self._queues[name] = _Queue(is_crowded=self._first_tracked > 1)
         return queue
 
     def _note_refill(self, name: str) -> None:
@@ -881,6 +921,13 @@ class Matcher:
         """Tell whether a queue has handed out dead letters of the same queue."""
         queue = self._queues.get(deliver.queue)
         return queue is not None and not queue.letters_of.isdisjoint(dead_in(deliver)[0][:1])
+
+    def _is_elsewhere(self, key: Key, deliver: Deliver) -> bool:
+        """Tell whether a message with deaths is none of the copies that brought the same ones."""
+        if not dead_in(deliver)[0]:
+            return False
+        copies = self._copies.newest(key, LOOK_BACK)
+        return not any(is_placed_as(deliver, copy.fingerprint) for copy in copies)
 
     def _may_be_forgotten(self, name: str) -> bool:
         """Tell whether a delivery may be of a dropped copy, equal to one that was not."""

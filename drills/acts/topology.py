@@ -7,8 +7,9 @@ where a message goes that dies in a queue.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from aio_pika import ExchangeType
@@ -53,7 +54,8 @@ class Stay(NamedTuple):
 class QueueRules(NamedTuple):
     """A queue: its time to live in ms, its longest length, its limit of deliveries (quorum).
 
-    ``is_safe``: a quorum queue whose dead letters are sure to arrive, once or more often.
+    ``is_safe``: a quorum queue whose dead letters are sure to arrive, once or more often. ``more``
+    are arguments beside these.
     """
 
     name: str
@@ -62,11 +64,12 @@ class QueueRules(NamedTuple):
     longest: int | None = None
     limit: int | None = None
     is_safe: bool = False
+    more: Mapping[str, str | int | bool] = MappingProxyType({})
 
     @property
     def arguments(self) -> FieldTable:
         """The arguments to declare it with."""
-        found: FieldTable = {}
+        found: FieldTable = {**self.more}
         if self.dead_letters is not None:
             found["x-dead-letter-exchange"] = self.dead_letters.exchange
             if self.dead_letters.key is not None:
@@ -167,8 +170,8 @@ class Layout:
     async def declare_queue(self, channel: AbstractChannel, name: str) -> None:
         """Declare a queue and its bindings."""
         rules = self.queues[name]
-        is_quorum = rules.limit is not None
-        queue = await channel.declare_queue(name, durable=is_quorum, arguments=rules.arguments)
+        is_durable = "x-queue-type" in rules.arguments
+        queue = await channel.declare_queue(name, durable=is_durable, arguments=rules.arguments)
         for each in self.bindings:
             if each.queue == name:
                 await queue.bind(each.exchange, each.key, arguments=each.arguments)

@@ -22,7 +22,7 @@ from app.traces.retention import RetentionRule
 from app.tracker import Bounds, Deliver, Policy, Publish, Tracker
 from itc import Relation, compare
 from tests.introductions import NOBODY
-from tests.unit.broker_model import channel
+from tests.model_broker.broker import channel
 
 REORDERING = Bounds(reorder_window=1_000_000)
 

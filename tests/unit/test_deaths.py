@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from app.tracker import Bounds, Deliver, Policy, Publish, Record, Tracker, fingerprint
 from app.tracker.fingerprint import MOST_ORIGINS, origins
 from model.words import Match
-from tests.unit.broker_model import channel
+from tests.model_broker.broker import channel
 
 
 def death(number: int, reason: str = "rejected") -> dict[str, Any]:

@@ -11,7 +11,8 @@ from app.tracker._memories import KeyedFifo
 from app.tracker.matching import CLEARLY_LATER, LONG_EXPIRED, LOOK_BACK, MOST_PUSHERS
 from itc import Relation, compare
 from model.words import EdgeKind, Match
-from tests.unit.broker_model import channel
+from tests.model_broker.broker import channel
+from tests.model_broker.manners import MANNERS, with_death
 
 DEAD = Match.dead_lettered
 
@@ -80,31 +81,22 @@ def is_before(a: StampedEvent, b: StampedEvent) -> bool:
     return compare(a.stamp, b.stamp) is Relation.before
 
 
-def as_on_3_10(deaths: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Entries of deaths, oldest first, as 3.10 lists them."""
-    entries: list[dict[str, Any]] = []
+def listed(version: str, deaths: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries of deaths, which came oldest first, as a version lists them."""
+    table: dict[str, Any] = {}
     for each in deaths:
-        same = [e for e in entries if (e["queue"], e["reason"]) == (each["queue"], each["reason"])]
-        rest = [e for e in entries if e not in same][::-1]
-        entries = [{**(same or [each])[0], "count": 1 + sum(e["count"] for e in same)}, *rest]
+        table = with_death(MANNERS[version], table, each, is_brought=False)
+    entries: list[dict[str, Any]] = table["x-death"]
     return entries
 
 
-def as_on_4(deaths: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = []
-    for each in deaths:
-        same = [e for e in entries if (e["queue"], e["reason"]) == (each["queue"], each["reason"])]
-        rest = [e for e in entries if e not in same]
-        entries = [{**(same or [each])[0], "count": 1 + sum(e["count"] for e in same)}, *rest]
-    return entries
-
-
-ORDERS = {"3.10": as_on_3_10, "4": as_on_4}
+ORDERS = ("3.10", "4.0")
 
 
 def test_entries_are_listed_as_they_were_measured() -> None:
-    listed = as_on_3_10([death(f"d{n}") for n in range(1, 6)])
-    assert [each["queue"] for each in listed] == ["d5", "d3", "d1", "d2", "d4"]
+    for version, order in (("3.10", "d5 d3 d1 d2 d4"), ("4.0", "d5 d4 d3 d2 d1")):
+        entries = listed(version, [death(f"d{n}") for n in range(1, 6)])
+        assert " ".join(each["queue"] for each in entries) == order
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -113,8 +105,8 @@ def test_a_ladder_of_delays_leads_back_to_its_publish(
     world: World, levels: int, order: str
 ) -> None:
     sent = world(publish("ann", "level0"))
-    deaths = ORDERS[order]([death(f"level{n}") for n in range(levels)])
-    arrived = world(letter("bob", "work", *deaths, new=order == "4"))
+    deaths = listed(order, [death(f"level{n}") for n in range(levels)])
+    arrived = world(letter("bob", "work", *deaths, new=order == "4.0"))
     assert (arrived.match, arrived.cause, arrived.edges) == (DEAD, sent.reference, ())
     assert not arrived.is_doubtful
 
@@ -129,7 +121,7 @@ def test_a_retry_is_followed_through_every_round(world: World, levels: int, orde
     for round_ in range(1, 8):
         died += [death("work", "rejected"), *(death(f"level{n}") for n in range(levels))]
         before, who = event, f"worker{round_}"
-        event = world(letter(who, "work", *ORDERS[order](died), new=order == "4"))
+        event = world(letter(who, "work", *listed(order, died), new=order == "4.0"))
         assert (event.match, event.cause) == (DEAD, sent.reference)
         assert kinds(event) == [(EdgeKind.rejected, id(before.reference))]
         assert is_before(before, event)

@@ -11,7 +11,7 @@ from app.tracker.links.profiles import BUILT_IN
 from app.tracker.links.rules import Rules
 from itc import Relation, compare
 from model.words import EdgeKind, Match
-from tests.unit.broker_model import channel
+from tests.model_broker.broker import channel
 from tests.unit.test_tracker import Store
 
 ID: dict[str, Any] = {"message_id": "m1"}

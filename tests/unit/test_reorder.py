@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from random import Random
 
 from hypothesis import given, settings
@@ -12,7 +12,8 @@ from app.tracker import Bounds, Deliver, Policy, Publish, Record, StampedEvent, 
 from app.tracker.reorder import WOKEN
 from itc import Relation, compare
 from model.words import Match
-from tests.unit.broker_model import Broker, channel
+from tests.model_broker.broker import ModelBroker, channel, layout_of_queues
+from tests.model_broker.manners import MANNERS
 from tests.unit.test_tracker import Store
 
 SPAN = 1_000
@@ -185,24 +186,24 @@ QUEUES = ("red", "green", "blue")
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> Broker:
+def histories(draw: st.DrawFn) -> ModelBroker:
     """Any that a broker may have, of messages that are told apart."""
-    broker = Broker(queues={queue: deque() for queue in QUEUES})
+    broker = ModelBroker(layout_of_queues(*QUEUES), MANNERS["3.10"])
     for number in range(draw(st.integers(5, 40))):
         who, queue = draw(st.sampled_from(WHO)), draw(st.sampled_from(QUEUES))
-        if broker.queues[queue] and draw(st.booleans()):
-            broker.deliver(who, queue)
+        if broker.queues[queue].ready and draw(st.booleans()):
+            broker.get(who, queue)
         else:
-            broker.publish(who, [queue], b"", message_id=str(number))
+            broker.publish(who, "", queue, "", message_id=str(number))
     return broker
 
 
-def arrivals_of(broker: Broker, missing: set[int], random: Random) -> list[tuple[int, int]]:
+def arrivals_of(broker: ModelBroker, missing: set[int], random: Random) -> list[tuple[int, int]]:
     """(time, index): delayed by up to the span, each participant's own in order."""
     last: Counter[str] = Counter()
     arrivals = []
     for index, record in enumerate(broker.records):
-        who = record.channel.user
+        who = record.channel.connection
         last[who] = max(last[who] + 1, index * 50 + random.randrange(SPAN))
         if index not in missing:
             arrivals.append((last[who], index))
@@ -212,7 +213,7 @@ def arrivals_of(broker: Broker, missing: set[int], random: Random) -> list[tuple
 @settings(max_examples=6 * settings().max_examples)
 @given(histories(), st.data(), st.randoms(use_true_random=False))
 def test_a_delivery_whose_publish_comes_within_the_span_is_matched(
-    broker: Broker, data: st.DataObject, random: Random
+    broker: ModelBroker, data: st.DataObject, random: Random
 ) -> None:
     """However late others are, and whichever publishes never come."""
     published = [n for n, record in enumerate(broker.records) if isinstance(record, Publish)]

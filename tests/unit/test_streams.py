@@ -16,7 +16,7 @@ from app.tracker.fingerprint import BYTES, fingerprint
 from app.tracker.streams import changes
 from itc import Relation, compare
 from model.words import EdgeKind, Match
-from tests.unit.broker_model import channel
+from tests.model_broker.broker import channel
 from tests.unit.test_tracker import Store
 
 MQTT, AMQP = 0, 1  # the channels

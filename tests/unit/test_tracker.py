@@ -1,14 +1,13 @@
-"""The tracker against a model of the broker that keeps explicit causal histories."""
+"""The tracker: what it makes of records, and of its checkpoints."""
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.tracker import (
     Bounds,
@@ -22,12 +21,14 @@ from app.tracker import (
     Tracker,
     UnreadableCheckpointError,
 )
-from app.tracker.events import Handover, NamedEvent
-from app.tracker.fingerprint import BYTES
+from app.tracker.events import Handover, NamedEvent, Reference
+from app.tracker.fingerprint import BYTES, brings_deaths
 from app.tracker.tracker import encode_state, read_state
+from drills.acts.topology import DeadLetters, Layout, QueueRules
 from itc import Relation, compare
 from model.words import EdgeKind, Match
-from tests.unit.broker_model import Broker, Message, channel
+from tests.model_broker.broker import ModelBroker, channel
+from tests.model_broker.manners import MANNERS
 
 
 def stamped(records: list[Record], bounds: Bounds | None = None) -> list[StampedEvent]:
@@ -43,6 +44,7 @@ class Store:
 
     def __init__(self) -> None:
         self.events: list[StampedEvent] = []
+        self._lost: list[tuple[Reference, str]] = []
         self.restored = RestorePoint(b"", [], [], [], [])
 
     def append(self, events: list[StampedEvent], checkpoint: Checkpoint) -> None:
@@ -50,6 +52,9 @@ class Store:
             event.reference.id = len(self.events) + 1
             self.events.append(event)
         removed = set(checkpoint.copies_removed)
+        self._lost += [
+            (copy.cause, copy.queue) for copy in checkpoint.copies_lost if copy.reason != "equal"
+        ]
         touched = {state.number for state in checkpoint.participants}
         before = self.restored
         replies = dict(checkpoint.replies)
@@ -74,6 +79,7 @@ class Store:
                     event.reference,
                     event.participant,
                     0 if event.match is Match.unmatched else event.candidates,
+                    self._has_brought(event),
                 )
                 for event in self.events
                 if isinstance(event.record, Deliver)
@@ -101,7 +107,16 @@ class Store:
                 if isinstance(event.record, Publish)
                 if event.record.exchange or not event.record.routed_queues
             ],
+            lost_copies=[
+                (queue, self.events[(cause.id or 0) - 1].fingerprint, cause)
+                for cause, queue in self._lost
+            ],
         )
+
+    def _has_brought(self, delivery: StampedEvent) -> bool:
+        if delivery.cause is None or delivery.match is Match.dead_lettered:
+            return False
+        return brings_deaths(self.events[(delivery.cause.id or 0) - 1].fingerprint)
 
     def _led_to(self, cause: StampedEvent) -> int:
         """The kinds of links by which a delivery, or its message, was certainly named."""
@@ -327,114 +342,37 @@ def test_what_the_window_holds_survives_in_the_checkpoint() -> None:
     assert [e.match for e in again.apply(publish("ann", "red"), 1)] == [Match.none, Match.routed]
 
 
-def test_messages_are_modelled() -> None:
-    """The model itself: a rejected message is in its dead letter queue, with its death."""
-    broker = Broker(queues={"red": deque(), "dead": deque()}, dead_letters={"red": "dead"})
-    broker.publish("ann", ["red"], b"1")
-    _, message = broker.deliver("bob", "red")
-    broker.die("red", message, "rejected")
-    (dead,) = broker.queues["dead"]
-    assert isinstance(dead, Message)
-    assert dead.properties["headers"]["x-death"][0]["queue"] == "red"
-
-
-QUEUES = ("red", "green", "blue")
-WHO = ("ann", "bob", "cid", "dan")
-
-
-FATES = ("keep", "keep", "requeue", "reject", "expire")
-
-
-@st.composite
-def runs(draw: st.DrawFn, fates: tuple[str, ...] = FATES) -> Broker:
-    """A random run: fan-out, competing consumers, redelivery, dead letters over two hops."""
-    broker = Broker(
-        queues={name: deque() for name in (*QUEUES, "dead", "deader")},
-        dead_letters={**dict.fromkeys(QUEUES, "dead"), "dead": "deader"},
-    )
-    unique = 0
-    for _ in range(draw(st.integers(5, 40))):
-        who = draw(st.sampled_from(WHO))
-        full = [name for name, queue in broker.queues.items() if queue]
-        if not full or draw(st.integers(0, 2)) == 0:
-            unique += 1
-            queues = draw(st.lists(st.sampled_from(QUEUES), unique=True, max_size=3))
-            broker.publish(who, queues, b"%d" % unique, message_id=str(unique))
-            continue
-        queue = draw(st.sampled_from(full))
-        fate = draw(st.sampled_from(fates))
-        if fate == "expire" and queue in broker.dead_letters:
-            broker.die(queue, broker.queues[queue].popleft(), "expired")
-            continue
-        _, message = broker.deliver(who, queue)
-        if fate == "requeue":
-            broker.requeue(queue, message)
-        elif fate == "reject" and queue in broker.dead_letters:
-            broker.die(queue, message, "rejected")
+def rejecting(seed: int) -> ModelBroker:
+    """Messages to several queues, given back and rejected, over two hops."""
+    layout, draw = Layout(), random.Random(seed)
+    queues = [layout.add(QueueRules(name, DeadLetters("", "dead"))) for name in "abc"]
+    layout.add(QueueRules("dead", DeadLetters("", layout.add(QueueRules("deader")))))
+    broker = ModelBroker(layout, MANNERS["3.10"])
+    for number in range(draw.randint(5, 40)):
+        who = draw.choice([*broker.programs])
+        filled = [name for name, queue in broker.queues.items() if queue.ready]
+        if not filled or draw.random() < 0.3:
+            key, *copied = draw.sample(queues, draw.randint(1, 3))
+            name = str(number)
+            broker.publish(who, "", key, name, copied=tuple(copied), message_id=name)
+        elif draw.random() < 0.6:
+            broker.get(who, draw.choice(filled))
+        else:
+            broker.settle(who, draw.randrange(9), draw.choice(("discard", "nack", "acknowledge")))
     return broker
-
-
-@given(runs())
-def test_the_clocks_tell_exactly_the_causal_histories(broker: Broker) -> None:
-    events = stamped(broker.records)
-    assert len(events) == len(broker.records)
-    for b, later in enumerate(events):
-        for a, earlier in enumerate(events[:b]):
-            expected = Relation.before if a in broker.history[b] else Relation.concurrent
-            assert compare(earlier.stamp, later.stamp) is expected
-            by_dot = later.stamp.height_at(earlier.stamp.interval) >= earlier.height
-            assert by_dot is (expected is Relation.before)
-
-
-@given(runs(), st.lists(st.integers(1, 7), max_size=12))
-def test_an_interrupted_run_stamps_as_an_uninterrupted_one(
-    broker: Broker, batches: list[int]
-) -> None:
-    whole = stamped(broker.records)
-    store = Store()
-    position = 0
-    for size in [*batches, len(broker.records)]:
-        tracker = Tracker(Policy.channel, Bounds(), store.restored)
-        events: list[StampedEvent] = []
-        for record in broker.records[position : position + size]:
-            events += tracker.apply(record, position)
-            position += 1
-        store.append(events, tracker.checkpoint())
-    assert [(e.stamp, e.seq, e.lamport, e.height, e.match, e.participant) for e in whole] == [
-        (e.stamp, e.seq, e.lamport, e.height, e.match, e.participant) for e in store.events
-    ]
-
-
-@given(runs())
-def test_lamport_time_grows_along_every_cause(broker: Broker) -> None:
-    events = stamped(broker.records)
-    for b, later in enumerate(events):
-        assert all(events[a].lamport < later.lamport for a in broker.history[b] - {b})
-
-
-@given(runs())
-def test_every_delivery_finds_its_own_publish(broker: Broker) -> None:
-    events = stamped(broker.records)
-    by_reference = {id(event.reference): n for n, event in enumerate(events)}
-    for event in events:
-        if isinstance(event.record, Deliver):
-            assert event.cause is not None
-            cause = events[by_reference[id(event.cause)]].record
-            assert cause.properties["message_id"] == event.record.properties["message_id"]
 
 
 # Without expiry: nothing shows whether an expired message had been handed over before, so its dead
 # letter does not wait for that.
-@given(runs(("keep", "requeue", "reject")), st.randoms(use_true_random=False))
-def test_the_window_undoes_any_shuffle_that_keeps_each_channels_order(
-    broker: Broker, random: Any
-) -> None:
+@pytest.mark.parametrize("seed", range(20))
+def test_the_window_undoes_any_shuffle_that_keeps_each_channels_order(seed: int) -> None:
+    broker, draw = rejecting(seed), random.Random(seed)
     lanes: dict[str, deque[Record]] = {}
     for record in broker.records:
-        lanes.setdefault(record.channel.user, deque()).append(record)
+        lanes.setdefault(record.channel.connection, deque()).append(record)
     shuffled: list[Record] = []
     while lanes:
-        who = random.choice(sorted(lanes))
+        who = draw.choice(sorted(lanes))
         shuffled.append(lanes[who].popleft())
         if not lanes[who]:
             del lanes[who]
@@ -448,7 +386,7 @@ def test_the_window_undoes_any_shuffle_that_keeps_each_channels_order(
         assert all(known[m].lamport < event.lamport for m in _publishes_behind(broker, n))
 
 
-def _publishes_behind(broker: Broker, event: int) -> list[int]:
+def _publishes_behind(broker: ModelBroker, event: int) -> list[int]:
     record = broker.records[event]
     identity = record.properties["message_id"]
     return [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.tracker import Publish
 from app.tracker.values import MOST_BYTES, MOST_VALUES, as_text, readable
-from tests.unit.broker_model import channel
+from tests.model_broker.broker import channel
 
 VALUES = {
     "a10568656c6c6f": b"hello",
