@@ -54,7 +54,7 @@ def _comma_separated(value: object) -> object:
 
 _HEARTBEAT_SECONDS = 10
 MOST_INDEXED = 100  # headers; as `app.tracker.links.rules` has it
-# Where a collector takes spans, if its address does not say.
+# The path at which a collector takes spans, if its address has none.
 _TRACES = "/v1/traces"
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_TEXT = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")

@@ -547,7 +547,7 @@ class _Assembly:
         if origins:
             state = "handed_over"
             remark = f"waits, or was moved and handed over from {join_names(origins)}"
-        elif not deliveries and is_reply(queue):  # where nothing is kept
+        elif not deliveries and is_reply(queue):  # a direct reply is kept nowhere
             state, remark = (
                 "gone",
                 "went to its caller untraced (before RabbitMQ 4.2), or to nobody",

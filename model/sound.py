@@ -387,7 +387,7 @@ def _halves(clients: Sequence[Client]) -> tuple[str, str] | None:
 _NOTHING, _ANYTHING = "", "*"
 _WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[^\W\d_a-z]+")
 _OF_ANY = frozenset({"api", "app", "service", "svc", "worker"})
-# What connections are for, the one way or the other.
+# Words for the purpose of a connection: receiving or publishing.
 _ROLES = frozenset(
     {"consume", "consumer", "emitter", "in", "inbound", "inbox", "input", "listener", "out"}
     | {"outbound", "outbox", "output", "pub", "publish", "publisher", "producer", "read", "reader"}

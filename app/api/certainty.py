@@ -29,7 +29,7 @@ class ListPeriod(msgspec.Struct, frozen=True):
 
 
 class ListCertainty(msgspec.Struct, frozen=True):
-    """How far a list is to be relied on; `/itc_db/certainty` says why, of each virtual host."""
+    """The certainty of a list; `/itc_db/certainty` gives each virtual host's, with its reasons."""
 
     complete: Annotated[
         bool | None,
@@ -100,7 +100,7 @@ def list_certainty(
     end = min(now(), LATEST if until is None else until)
     period = ListPeriod(Microseconds(max(begins)) if begins else None, Microseconds(end))
     certainty = merge([record.certainty for record in records])
-    # Of what is not traced nothing is known.
+    # Nothing is known about untraced virtual hosts.
     return ListCertainty(bool(records) and certainty.complete, certainty.sound, period)
 
 

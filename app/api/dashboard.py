@@ -37,7 +37,7 @@ from app.api.scripts import Scripts
 _COMPRESSED = frozenset({".html", ".js", ".css", ".svg", ".md"})
 _FOREVER = "public, max-age=31536000, immutable"
 _VERSIONED = re.compile(r"-/([0-9a-f]{16})/(.+\.(?!html)\w+)")  # no page has a version
-# What a page names: relative, so that it may be served below a prefix.
+# References of a page: relative, so that it may be served below a prefix.
 _REFERENCES = re.compile(rb'(?<= )(href|src)="([\w./-]+)"')
 # Files kept in memory, in either form. The dashboard has about a hundred.
 _CACHED_FILES = 512

@@ -29,7 +29,7 @@ _DECLARATION = re.compile(
     r"export(?<![^\n;}]export) (default )?"
     r"((?:async )?(?:const|let|class|function\*?) (\w+)|(?=function\())"
 )
-_UNREAD = re.compile(r"(?<![^\n;}])(?:import|export)\b(?!\s*[(.])")  # what none of these takes
+_UNREAD = re.compile(r"(?<![^\n;}])(?:import|export)\b(?!\s*[(.])")  # left by these
 _DYNAMIC = re.compile(r'import\("(.+?)"\)')
 _TAGS = re.compile(r'<script [^>]*src="(.+?)"')
 

@@ -36,8 +36,8 @@ cdef extern from "Python.h":
 cdef enum:
     MOST_VALUES = 9_000  # of a table; each of its fields counts for three, and takes up to 0.8 µs
     MOST_NAMES = 65_536  # of queues that a message goes to, and of keys
-    # What is odd in texts takes up to six times its room in JSON. In a field of more than
-    MOST_COUNTED = 16_384  # bytes it is counted: of a table may be
+    # Odd bytes of texts take up to six times their room in JSON. In a field of more than
+    MOST_COUNTED = 16_384  # bytes they are counted: of a table may be
     MOST_ODD = 4_096  # and a text with more is bytes; of names and keys
     MOST_ODD_NAMES = 65_536
     ODD_OF_NAME = 6  # in a header's name count for one more value

@@ -52,7 +52,7 @@ def _short_text(data: bytes) -> tuple[int, str]:
     return end, text_of(data[1:end])
 
 
-pamqp.decode.METHODS["shortstr"] = _short_text  # where the library looks it up
+pamqp.decode.METHODS["shortstr"] = _short_text  # the library looks it up there
 
 
 class Diversion(asyncio.Protocol):

@@ -159,7 +159,7 @@ class TraceStream(DivertedStream):
             message.message = parse(
                 message.routing_key, message.header, message.body, message.at, message.sha256
             )
-            message.header = b""  # whose room the next takes while the processor has it at hand
+            message.header = b""  # the next takes its room while the processor has it at hand
         return batch
 
     async def acknowledge(self, tag: int) -> None:

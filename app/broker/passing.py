@@ -100,7 +100,7 @@ class PassingStream(TraceStream):
             return
         else:
             await super().acknowledge(tag)
-            await super().ready_messages()  # whose answer shows that it arrived
+            await super().ready_messages()  # the answer shows that it arrived
         if tag >= self._outstanding:
             self._outstanding = 0
             self._is_acknowledged.set()

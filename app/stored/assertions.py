@@ -39,7 +39,7 @@ class ViolationKind(enum.StrEnum):
     """Kinds of violations."""
 
     overdue = "overdue"  # it never led in time to what it should, or was not acknowledged
-    unpreceded = "unpreceded"  # what should have come before is not in its past
+    unpreceded = "unpreceded"  # nothing that should have come before is in its past
     concurrent = "concurrent"  # two that must be in an order are in none
     storm = "storm"  # it caused more than it may
 

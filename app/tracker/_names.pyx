@@ -18,7 +18,7 @@ cdef enum:
     DIGEST = 16  # bytes
     MOST_KEYS = 64  # each is compared with all others of its use
     BODY_END = 512  # `ends` in app/tracker/links/probes.py
-    # What keys are for, in the order of the fields of `Names`; causes have their rules' numbers.
+    # Uses of keys, in the order of the fields of `Names`; causes have their rules' numbers.
     IDS = 0
     CAUSES = 1
     USES = 5

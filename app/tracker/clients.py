@@ -64,7 +64,7 @@ _LONG_NUMBER = 5  # a process id, a port or a time
 
 _UUID = re.compile("(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _HASH = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{6,}")
-# What Kubernetes puts behind the name of what a pod belongs to.
+# The suffix that Kubernetes adds to the name of a pod's owner.
 _POD = re.compile("(?:-[bcdfghjklmnpqrstvwxz2456789]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 # Between a name and what varies; a closing bracket belongs to the name.
 _SEPARATOR = r"(?:[^\w)\]}]|_)"
@@ -138,7 +138,7 @@ def _without_random(name: str) -> str:
     rest = _PART.sub(_part_unless_random, _UUID.sub("0a1b2c3d", _POD.sub("", name)))
     if rest == name:
         return name
-    # Of base64, whose dashes do not part words, bits are left.
+    # Bits of base64 may be left: its dashes do not part words.
     return rest.lstrip(" -_.:/#@+") if name.islower() or _has_word(rest) else ""
 
 

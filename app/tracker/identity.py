@@ -59,7 +59,7 @@ class Identity(msgspec.Struct, frozen=True):
     place: str | None = None
     client: str | None = None
     assumed: bool = False
-    is_one_of_many: bool = False  # whether others may have the same user, place and client
+    is_one_of_many: bool = False  # others may have the same user, place and client
 
     @classmethod
     def stored(

@@ -186,7 +186,7 @@ class Matcher:
         self._most_handovers = handovers
         # Each under its fingerprint's halves.
         self._copies: KeyedFifo[Key, PendingCopy] = KeyedFifo()
-        self._equals: dict[Key, _Equals] = {}  # where there are several of a first half
+        self._equals: dict[Key, _Equals] = {}  # only for several of a first half
         self._handovers: KeyedFifo[Key, _Hold] = KeyedFifo()
         self._queues: dict[str, _Queue] = {}
         self._restored_letters: KeyedFifo[bytes, _Hold] = KeyedFifo()  # and other deliveries
@@ -207,8 +207,7 @@ class Matcher:
         self._ages_at = 0  # until then no copy is too old
         self._drop_queues: set[str] = set()  # the queues of copies that were dropped
         self._forgot_before = False  # or in any queue
-        # Of streams, which have many readers: messages whose publish is not clear, with all that
-        # it may be.
+        # Streams' messages with several possible publishes, for each of their many readers.
         self._unclear: OrderedDict[Key, dict[int, PendingCopy]] = OrderedDict()
         self._next_hold = _Hold(_NOBODYS)  # of the next handover
 

@@ -129,7 +129,7 @@ class Settlements:
         self._begin()
         for channel_state in map(_decode, stored):
             self._add(channel_state)
-        self.is_anew = not self.channels  # whether channels are to say where they stand
+        self.is_anew = not self.channels  # channels are to say where they stand
         self.last = Reference(b"", 0, last_id)  # the last event that was stamped
         self._changes = SettledChanges()
         for channel, hold, event_id in deliveries:

@@ -65,7 +65,7 @@ TAKEN_OVER: Final = frozenset(
 _HEADERS_OF = {"type": "x-basic-type", "priority": "x-basic-priority"}
 _BROKERS = TAKEN_OVER | BROKER_HEADERS
 _CORRELATION, _REPLIES = "x-correlation-id", "x-reply-to-topic"  # of MQTT 5
-# Of RabbitMQ 4's interceptor, which a publish's `timestamp` in the trace then comes from as well.
+# Set by RabbitMQ 4's interceptor; a publish's `timestamp` in the trace then comes from it as well.
 _TAKEN_AT = "timestamp_in_ms"
 REVEALING = TAKEN_OVER | {_CORRELATION, _REPLIES, _TAKEN_AT}
 _COMPOUND = frozenset({dict, list})
@@ -74,7 +74,7 @@ _UUID = "urn:uuid:"
 _ADDRESS = "/exchange"  # /exchanges/NAME/KEY, percent-encoded
 _PERSISTENT = 2
 _LARGE = 16_384  # bytes
-# Where MQTT clients act. AMQP 1.0 sessions count from 0 too.
+# The channel of MQTT clients. AMQP 1.0 sessions count from 0 too.
 MQTT_CHANNEL = 0
 _OF_MQTT = frozenset({"correlation_id", "expiration"})
 _SUSPECT = _OF_MQTT | {"cluster_id", "message_id"}

@@ -252,7 +252,7 @@ def judge_effect(
         sentence = f"{cause} has not led to {requirement.leads_to} yet, and no time is set in"
         sentence += " which it should"
         return Judgement(AssertionVerdict.unknown, event, sentence, by_absence=True)
-    if read_until <= publish.recorded_at + requirement.limit:  # what comes then is in time
+    if read_until <= publish.recorded_at + requirement.limit:  # an effect then is in time
         return Judgement(
             AssertionVerdict.unknown, event, f"{cause} has not led to {requirement.leads_to} yet"
         )

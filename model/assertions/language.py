@@ -100,7 +100,7 @@ def to_json(assertion: Assertion) -> Json:
     answer: Json = {"name": assertion.name}
     for part in _PARTS[type(condition)]:
         value = getattr(condition, part.field)
-        if value is not None and value is not Basis.caused:  # what is so if nothing is written
+        if value is not None and value is not Basis.caused:  # that is the default
             answer[part.key] = part.write(value)
     return answer
 

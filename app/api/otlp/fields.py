@@ -27,7 +27,7 @@ class ReadingBudget:
     """The work on a request: spans and their parts, as allowed and as done.
 
     A part is a field of protobuf or an object of JSON. Each takes time whatever it says: a request
-    may have so many for each of its spans, and its cost counts both.
+    may have a number of parts for each of its spans; its cost counts both.
     """
 
     _PARTS, _PARTS_OF_SPAN = 10_000, 64

@@ -109,7 +109,7 @@ def spans_of(body: bytes, form: str, work: ReadingBudget) -> Request:
 
 # Clocks differ, and a message may wait for a while before it is handled.
 SLACK = 3_600_000_000  # µs
-# How long what is known of the oldest event is believed.
+# The oldest event's time is believed for this long.
 LOOK_SECONDS = 10.0
 # Requests that wait for their turn; each holds its body.
 MOST_WAITING = 8

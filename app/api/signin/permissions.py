@@ -22,7 +22,7 @@ from model.words import EventType
 
 _DEFAULT_EXCHANGE = "amq.default"
 _ANY_NAME = frozenset({"", ".*", ".*$"})  # but for one with a line's end
-# What docs/operations.md recommends: all names but ours and the broker's own, which no event has.
+# As docs/operations.md recommends: all names but ours and the broker's own, which no event has.
 _ALL_BUT_OURS = r"itc\.trace(\.connections)?$|amq\.rabbitmq\.(trace|event)$"
 # A lookahead at the beginning, which RE2 lacks: `(?!…)`, with groups, but none nested.
 _LOOKAHEAD = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-POOL_SECONDS = 60  # how long a transaction waits for a connection
+POOL_SECONDS = 60  # a transaction waits this long for a connection
 
 
 class Lane(enum.StrEnum):

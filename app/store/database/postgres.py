@@ -102,12 +102,12 @@ class Postgres:
 
     name = NAME
     readers = READERS
-    is_alone = False  # whether no other service can use the database
+    is_alone = False  # other services can use the database
 
     led_to = _LED_TO
     listed = "string_agg(id::text, ',')"
     keys = Writing(with_runs=False)
-    flags = (False, True)  # what the driver is told of these
+    flags = (False, True)  # the driver takes these as they are
 
     def __init__(self, url: sa.URL, service: str | None = None) -> None:
         """Accepts libpq's ``sslmode`` too, since Spark's driver needs it in the same address.

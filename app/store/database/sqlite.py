@@ -125,12 +125,12 @@ class Sqlite:
 
     name = NAME
     readers = READERS
-    is_alone = True  # whether no other service can use the database
+    is_alone = True  # no other service can use the database
 
     led_to = _LED_TO
     listed = "group_concat(id)"
     keys = Writing(with_runs=True)
-    flags = (0, 1)  # what the driver is told of false and true: of a bool it asks who adapts it
+    flags = (0, 1)  # false and true for the driver, which would look for an adapter of a bool
 
     def __init__(self, url: sa.URL, service: str | None = None) -> None:
         """Refuse a database in memory: readers and the writer have separate connections."""

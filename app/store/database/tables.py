@@ -68,10 +68,10 @@ traces = _table(
     Column("created_at", BigInteger, nullable=False),
     Column("checkpoint", LargeBinary, nullable=True),  # the tracker's Checkpoint.state
     Column("window", LargeBinary, nullable=True),  # digests of the last committed trace messages
-    Column("ledger", LargeBinary, nullable=True),  # what was seen in all, and its audit
+    Column("ledger", LargeBinary, nullable=True),  # counts of trace messages, and their audit
     # The batch stored last: an append whose commit was in doubt is recognised when repeated.
     Column("batch", LargeBinary, nullable=True),
-    Column("events", BigInteger, nullable=False),  # how many are stored; counting them is slow
+    Column("events", BigInteger, nullable=False),  # stored ones; counting them is slow
     Column("last_event_id", BigInteger, nullable=False),  # 0: none yet
     Column("holder", Text, nullable=True),  # the service that runs it: `services.id`
     # Counts who took the trace: what an earlier holder still wants to write is refused. No foreign
@@ -351,7 +351,7 @@ assertions = _table(
     Column("set_at", BigInteger, nullable=False),
     Column("from_event_id", BigInteger, nullable=False),
     Column("judged_id", BigInteger, nullable=False),  # everything up to here is judged
-    Column("waiting", BigInteger, nullable=False),  # how many events wait for their time
+    Column("waiting", BigInteger, nullable=False),  # events that wait for their time
     # Events for which it held, did not, or that is unknown.
     Column("held", BigInteger, nullable=False),
     Column("violated", BigInteger, nullable=False),
@@ -408,7 +408,7 @@ durations = _table(
     Column("name", Text, primary_key=True),
     Column("cells", LargeBinary, nullable=False),
     Column("total", BigInteger, nullable=False, server_default=text("0")),  # of all counts
-    # Who consumed first: places are shared among users.
+    # The first consumer's: places are shared among users.
     Column("user", Text, nullable=False, server_default=text("''")),
     sqlite_with_rowid=False,
 )

@@ -211,7 +211,7 @@ class TracesHere:
     async def stop(self, vhost: str, trace: Trace) -> None:
         """Stop a trace that no other service runs; its lock is held."""
         present = self._running.get(vhost)
-        if present is None and trace.holder is not None:  # whose service died
+        if present is None and trace.holder is not None:  # its service died
             await self.begin(trace)
             present = self._running[vhost]
         if present is None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WAIT = 60_000_000  # µs
 MOST_QUEUES = 20  # asked for in one look
-# How long a look waits until everything traced before it is stored.
+# A look waits this long until everything traced before it is stored.
 SETTLE_SECONDS = 20
 # Copies looked at before other tasks have a turn.
 SLICE = 5_000

@@ -82,7 +82,7 @@ class Acquaintance:
             # An empty portion does not mean an empty queue: a slow broker pauses too.
             if self._stream.remark is None and not held_back:
                 self._advance()
-                self._measure = None  # what arrived while it was taken may be counted twice in it
+                self._measure = None  # it may count arrivals of that time twice
             return
         self._advance()
         if moment >= self._next_hearing:

@@ -78,7 +78,7 @@ class Recorder:
         self._own_rules: Sequence[Rule] = restored.own_rules  # of the virtual host
         # At first: rules may have changed while it did not run, in the file too.
         self._are_rules_due = True
-        self.bodies = pipeline.trace.bodies  # whether they are stored
+        self.bodies = pipeline.trace.bodies  # they are stored
         self.window = Window(settings.prefetch, restored.window)
         self.last_event_id = restored.last_event_id
         ledger = Ledger.load(restored.ledger)

@@ -133,7 +133,7 @@ class Resume(Generic[T]):
         }
         self._run: list[bytes] = []
         self._messages: list[T] = []
-        self._recognised = 0  # how many of the run are certainly stored
+        self._recognised = 0  # messages of the run that are certainly stored
         self._position = -1  # of the last of these in the window
         self.doubt: str | None = None
         self.settled = not self._window
