@@ -16,7 +16,7 @@ OLD = 100
 
 
 def tune_garbage_collection() -> None:
-    """Collect rarely, and leave what is there now out of it; once, when the service is put up."""
+    """Collect rarely, and leave present objects out of it; once, when the service is put up."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, MIDDLE, OLD)

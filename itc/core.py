@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from itc.compiled import load_compiled
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-S = TypeVar("S")  # a stamp, which is made of what is here
+S = TypeVar("S")  # a stamp, made of the types here
 
 
 class Core(Protocol):

@@ -116,7 +116,7 @@ def _join_deep(a: EventTree, b: EventTree) -> Walk[EventTree]:
 
 
 def raise_interval(tree: EventTree, path: str) -> EventTree:
-    """The event operation of whoever owns exactly the interval; its whole interval ends up level.
+    """The event operation of an owner of exactly the interval, which ends up level.
 
     Equal to the paper's fill and grow for such an id, in one walk down the path and back. Fill
     levels the interval at its own greatest height or its sibling's least one, whichever is higher;
@@ -141,7 +141,7 @@ def raise_interval(tree: EventTree, path: str) -> EventTree:
 
 
 def _replace(parents: list[EventTree], path: str, tree: EventTree) -> EventTree:
-    """Put the tree, which is higher, in place of what was below the nodes along the path."""
+    """Put the tree, which is higher, in place of the one below the nodes along the path."""
     depth = len(parents)
     while depth:
         depth -= 1

@@ -165,7 +165,7 @@ class Slowdown(NamedTuple):
     before: Annotated[Duration, "Its value before, the baseline included."]
     after: Annotated[Duration, "Its value since."]
     chance: Annotated[
-        float, "Of seeing such a change in any of what was looked at, where nothing changed."
+        float, "Of seeing such a change in any of the compared ones, if nothing changed."
     ]
 
 

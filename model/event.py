@@ -347,7 +347,7 @@ _DERIVED: dict[str, tuple[ShownField, ...]] = {
             int,
             "number",
             True,
-            Display("Settled by", "Who settled it: whoever it was handed to; by its number."),
+            Display("Settled by", "The participant that it was handed to; by its number."),
             lambda event: event.settled_by,
         ),
     ),

@@ -63,7 +63,7 @@ class SpanCounts(ConversationCounts):
 
 @dataclass(frozen=True, kw_only=True)
 class SentCounts(SpanCounts):
-    """Counts of what was sent to the collector."""
+    """Counts of spans sent to the collector."""
 
     refused: Annotated[int, "Spans that the collector says it refused."]
     refusal: str | None

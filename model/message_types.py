@@ -25,7 +25,7 @@ def type_of(
     routing_keys: Sequence[str],
     payload: bytes | None,
 ) -> str:
-    """The message's type, by what it says itself or else by where it was published to.
+    """The message's type, by its own word or else by its destination.
 
     The property ``type``, Celery's ``task``, ``NServiceBus.EnclosedMessageTypes``, MassTransit's
     ``messageType``, CloudEvents' ``type``; otherwise `place_of`. ``payload`` matters where

@@ -258,7 +258,7 @@ def _of_misfit(misfit: Misfit) -> Doubt:
             " nothing: programs may receive and publish as different participants, under two"
             " users or from two places",
             f"rabbitmq-itc restamp {shlex.quote(misfit.vhost)} --participant user takes all places"
-            " of a user together, unless whoever publishes here never receives",
+            " of a user together; not needed if these publishers never receive",
         )
     return Doubt(
         f"participants are {misfit.policy}s, and {misfit.apart} of {misfit.publishes} publishes"

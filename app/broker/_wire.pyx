@@ -2,9 +2,8 @@
 """The compiled way in of every trace message: finds it among a connection's frames, and reads its
 headers (app/broker/firehose.py). Bytes that cannot be read raise a `ValueError` that says why.
 
-Why not the client library's own decoder: whoever published the traced message chose what is in a
-trace message's header table. pamqp decodes it while it reads the frame, and a table nested a
-thousand deep, a key that is not UTF-8 or a date beyond the year 9999 raises there, which closes the
+Why not the client library's own decoder: the traced message's publisher chose the contents of the
+header table. pamqp decodes it while it reads the frame, and a table nested a thousand deep, a key that is not UTF-8 or a date beyond the year 9999 raises there, which closes the
 *connection*; the message is requeued, and kills the next one.
 
 Frames, methods and tables: https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf (sections 2.3.5,
@@ -349,7 +348,7 @@ cdef as_number(value, int limit):
     """A number from 0 to the limit; None if it is none at all."""
     cdef int overflow = 0
     cdef long long whole
-    if type(value) is not int:  # a flag is an int to Python, and no number to whoever reads it back
+    if type(value) is not int:  # a flag is an int to Python, but must not come back as a number
         return None
     whole = PyLong_AsLongLongAndOverflow(value, &overflow)  # -1 where it is too large
     if not 0 <= whole <= limit:
@@ -408,7 +407,7 @@ def read_trace(bytes header not None, bool is_publish not None, /):
     while table.at < table.end:
         take_counted(&table, 1, &name)
         field = field_of(&name, names)
-        # A message that goes to many queues names them all; whoever sends it, chooses the rest.
+        # A message that goes to many queues names them all; its sender chooses the rest.
         is_of_names = field == KEYS or field == LAST
         value = read_value(&table, 1, &names_left if is_of_names else &values_left)
         if field < FIELDS:

@@ -127,7 +127,7 @@ class TraceStream(DivertedStream):
     async def batch(self, most: int, linger: float) -> list[Arrival]:
         """Wait for messages and return up to ``most`` of them.
 
-        After ``linger`` seconds it returns what there is, which may be nothing at all.
+        After ``linger`` seconds it returns those that came, perhaps none.
 
         :raises OutageError: when the connection is gone. Messages that had arrived can no longer be
         acknowledged; they will come again over the next connection.

@@ -1,4 +1,4 @@
-"""Faults between us and the broker over AMQP, as a sentence for whoever can fix it.
+"""Faults between us and the broker over AMQP, as sentences for an operator.
 
 The client library's own texts never leave this module: they are about frames and states, and may
 quote anything. The broker's reply texts name only users, virtual hosts and queues; one without a
@@ -237,5 +237,5 @@ def _fill(sentence: str, place: BrokerAddress) -> str:
 
 
 def printable(name: str) -> str:
-    """A name made safe for a log line: whoever creates a virtual host picks its name."""
+    """A name made safe for a log line: a virtual host's creator picks any name."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)

@@ -224,7 +224,7 @@ def _remarks(queue: QueueInfo) -> Iterator[str]:
 
 
 def _is_nearly_full(queue: QueueInfo) -> bool | None:
-    """Judged by the bounds that apply to this queue, whoever set them."""
+    """Judged by the bounds that apply to this queue, from any source."""
     if queue.message_bytes is None:
         return None
     for name, amount in (

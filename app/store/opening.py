@@ -71,7 +71,7 @@ def only_service(database_url: str) -> Iterator[None]:
         _lock(descriptor, url.database)
         yield
     finally:
-        os.close(descriptor)  # which unlocks it; the file stays, for whoever waits to lock it
+        os.close(descriptor)  # this unlocks it; the file stays for others that wait to lock it
 
 
 def _lock(descriptor: int, database: str) -> None:

@@ -111,7 +111,7 @@ class Store:
         of them are looked for at a time, where a filter has to be held to every event. ``service``
         is the service whose store this is; none of its children's is. ``indexed_headers`` are the
         headers whose values it gives as keys from now on, the same in all services on a database,
-        each with whether it holds an id of a message; None for whoever stores no events.
+        each with whether it holds an id of a message; None for a caller without events.
         ``traceparents``: those of messages are kept for spans. Raises `SettingsError`, which says
         what to do, and `OutageError`.
         """

@@ -67,7 +67,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     candidate: Annotated[
         int | None,
         "Of `error_queue`, where it is not known which message it is: the newest delivery of the "
-        "same body to whoever says so, of the last 64. It may be of another message.",
+        "same body to the reporting participant, of the last 64. It may be of another message.",
     ]
     times: Annotated[int, "How often it died or came back so, up to now."]
     to: Annotated[str | None, "The queue where it went from there."]

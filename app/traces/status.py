@@ -105,7 +105,7 @@ class AuditStatus(msgspec.Struct, frozen=True):
     read_at: Annotated[Microseconds | None, "When the counters were last read."]
     missing: Annotated[
         int,
-        "Proven to be missing in all; gaps say where. `0` says nothing of what is not compared.",
+        "Proven to be missing in all; gaps say where. `0` says nothing about uncompared messages.",
     ]
     suspected: Annotated[
         int,

@@ -36,7 +36,7 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectationsFacts(ReportFacts, LeftOut):
-    """A report of what was learnt, without its lists."""
+    """A report on a period's lessons, without its lists."""
 
     report: Literal["expectations"]
     via: BondWord

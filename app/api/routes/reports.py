@@ -51,8 +51,8 @@ ReportId = Annotated[
         openapi_examples=example("0123456789abcdef"),
     ),
 ]
-RecordedSince = Annotated[Moment | None, Query(description="Of what was recorded from then on.")]
-RecordedUntil = Annotated[Moment | None, Query(description="Of what was recorded before.")]
+RecordedSince = Annotated[Moment | None, Query(description="Only events recorded from then on.")]
+RecordedUntil = Annotated[Moment | None, Query(description="Only events recorded before.")]
 BegunSince = Annotated[Moment | None, Query(description="Of what began from then on.")]
 BegunUntil = Annotated[Moment | None, Query(description="Of what began before.")]
 AlongVia = Annotated[

@@ -109,7 +109,7 @@ async def copies_in_hand(
 
 
 class PruneResult(msgspec.Struct, frozen=True):
-    """Numbers of what was removed, or would be; participants are those that have no events left."""
+    """Counts of removed rows, or of rows to remove; participants are those without events left."""
 
     vhost: str
     events: int

@@ -58,7 +58,7 @@ class SignInThrottle:
         return SignInAttempt(user, network, self._networks.count(network, moment))
 
     def forgive(self, attempt: SignInAttempt) -> None:
-        """Forgive the user's failures from this address: whoever made them knows the password.
+        """Forgive the user's failures from this address: their author knows the password.
 
         Failures with other users' names stay, and so does the wait they cause.
         """
@@ -111,7 +111,7 @@ class _Failures(Generic[Key]):
     def take_back(self, key: Key, number: int, wait: float | None = None) -> None:
         """Take some back, with the wait that the last of them caused: ``wait`` says which.
 
-        Whoever was let in had already waited for the earlier ones.
+        A client that was let in had already waited for the earlier ones.
         """
         entry = self._entries.get(key)
         if entry is None:

@@ -312,7 +312,7 @@ async def _read_named(
 async def _read_consequences(
     trace: _Restoration, first: int
 ) -> tuple[defaultdict[int | None, int], dict[int | None, int]]:
-    """`NamedEvent.led_to` and `NamedEvent.again`, from an event on, of what is certain."""
+    """The certain `NamedEvent.led_to` and `NamedEvent.again`, from an event on."""
     certain = tables.edges.alias("certain").c
     query = (
         select(_edges.cause_id, _edges.effect_id, _edges.kind, certain.kind)

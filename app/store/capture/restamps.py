@@ -280,7 +280,7 @@ class Restamps(Subject):
         return True
 
 
-# The tables of what is put aside. Leftovers are looked for in the last, which is emptied last.
+# The tables of new stamps. Leftovers are looked for in the last, which is emptied last.
 _ASIDE_TABLES: tuple[tuple[sa.Table, sa.Column[Any]], ...] = (
     (tables.restamped_keys, _restamped_keys.event_id),
     (tables.restamped_edges, _restamped_edges.effect_id),

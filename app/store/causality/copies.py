@@ -47,7 +47,7 @@ _HANDS = text(
     " AND NOT quiet ORDER BY id"
 ).bindparams(bindparam("participants", expanding=True))
 
-# Numbers are `Disposition`'s; as constants, for the index of what is in hand.
+# Numbers are `Disposition`'s; as constants, for the index of deliveries in hand.
 _COUNT = text("SELECT count(*) FROM events WHERE trace_id = :trace AND settlement = 1")
 _IN_HAND = text(
     "SELECT queue, participant, count(*) AS held, min(id) AS oldest, min(recorded_at) AS since"

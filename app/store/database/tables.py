@@ -75,7 +75,7 @@ traces = _table(
     Column("last_event_id", BigInteger, nullable=False),  # 0: none yet
     Column("holder", Text, nullable=True),  # the service that runs it: `services.id`
     # Counts who took the trace: what an earlier holder still wants to write is refused. No foreign
-    # key to the holder: whoever is dead is forgotten.
+    # key to the holder: dead ones are forgotten.
     Column("epoch", Integer, nullable=False, server_default=text("0")),
     Column("bodies", Boolean, nullable=False, server_default=true()),  # they are stored and read
     Column("taken", Text, nullable=True),  # `app.tracker.Taken` as JSON; null: everything is

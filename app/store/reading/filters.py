@@ -54,7 +54,7 @@ _index = searched_keys.alias("held_keys").c
 _OF_EVENT: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
     "type": lambda value: _events.type == int(value),
     "match": lambda value: _events.match == int(value),
-    # As a constant, for the index of what is in hand.
+    # As a constant, for the index of deliveries in hand.
     "settlement": lambda value: _events.settlement == literal_column(str(int(value))),
     "redelivered": _events.redelivered.is_,
     "participant": lambda value: _events.participant == clamp(value, GREATEST_NUMBER),

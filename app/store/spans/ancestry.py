@@ -82,7 +82,7 @@ def ancestry(
             if handled := tuple(candidate for candidate in messages if carriers[candidate]):
                 return Ancestry(handled, span.context)
             if span.parent is None or span.parent in senders:
-                return Ancestry()  # that message is none that is stored
+                return Ancestry()  # that message is not stored
         if span.parent is None:
             return Ancestry()  # no consumer's span led to it
         current = span.parent

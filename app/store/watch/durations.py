@@ -55,7 +55,7 @@ _KEY = [*tables.durations.primary_key.columns]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Cells).decode
 
-# Numbers are those of `model.words`; as constants, for the index of what is settled.
+# Numbers are those of `model.words`; as constants, for the index of settled deliveries.
 _LED_TO = f"{{0}}.kind IN (0, 1, 2) AND {{0}}.rule <> '{SPANS_RULE}'"
 _OF_DELIVERIES = (
     "SELECT e.queue, e.participant, e.recorded_at, p.recorded_at"

@@ -149,7 +149,7 @@ class GapWatch:
         return self.is_open or self._last_proven > point
 
     def covers(self, begins: Point, queued: int) -> bool:
-        """Tell whether a proven loss spans all from ``begins`` to the end of what is queued."""
+        """Tell whether a proven loss spans everything from ``begins`` to the queue's end."""
         due = self.processed + queued
         return any(
             loss.after_event_id <= begins.event_id and (loss.end is None or loss.due >= due)

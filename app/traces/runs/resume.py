@@ -158,7 +158,7 @@ class Resume(Generic[T]):
         return []
 
     def settle(self) -> list[tuple[T, bool]]:
-        """Decide with what is there, because nothing more is coming."""
+        """Decide by the messages so far, because no more are coming."""
         self.settled = True
         stored = self._choose()
         messages, self._messages = self._messages, []

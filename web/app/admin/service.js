@@ -1,4 +1,4 @@
-// The service as it runs, and what this browser prefers.
+// The running service, and this browser's preferences.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { clock, REFRESH_CHOICES, refreshSeconds, theme } from "../core/preferences.js";

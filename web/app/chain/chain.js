@@ -34,7 +34,7 @@ export function Chain({ a, b, answer }) {
   const before = useRef({});
   if (loaded.data) before.current = { via, data: loaded.data };
   const work = useExport(a, b, via);
-  // While more of it is on its way, what there is stays.
+  // The loaded part stays while more is on its way.
   const chain = loaded.data ?? (before.current.via === via ? before.current.data : undefined);
   const ends = answer.relation === "after" ? `${b},${a}` : `${a},${b}`;
   const [since, until] = periodOf(chain?.events ?? []);

@@ -82,7 +82,7 @@ function RelationSign({ relation }) {
 
 const MOST_STEPS = 200;
 
-/** The shortest way by which the one caused the other: messages, links, and what the broker did. */
+/** The shortest way by which the one caused the other: messages, links, and the broker's acts. */
 export function Way({ path }) {
   const counted = Map.groupBy(path, ({ how }) => (how in ACTS ? "act" : how));
   const parts = [["message"], ["link"], ["act", "act of the broker", "acts of the broker"]]

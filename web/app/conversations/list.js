@@ -38,7 +38,7 @@ const FEW = 3;
 export function ConversationList({ find }) {
   const { params } = route.value;
   const filters = filtersOf(params, vhost.value);
-  // A page goes on with what the first one was found by.
+  // Later pages go on with the search of the first one.
   const load = async (next, signal) => {
     const page = await findConversations(find, { ...since(filters, params.within), before: next?.before }, signal, next?.by);
     return { ...page, next: page.next && { before: page.next, by: page.by } };
@@ -158,7 +158,7 @@ function NoneFound({ find, filtered, further }) {
 
 const toAll = () => html`<a class="button" href=${href("conversations")}>All conversations</a>`;
 
-/** Was it ever here? The service's word on what no conversation has. */
+/** Was it ever here? The service's word on an id that no conversation has. */
 function Whereabouts({ id }) {
   const load = (signal) => api.where({ id, vhost: vhost.value }, signal);
   const { data, error } = useResource(load, [id, vhost.value], { every: 0 });

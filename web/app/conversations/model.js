@@ -139,7 +139,7 @@ export function failuresOf({ messages, places }) {
   return found;
 }
 
-/** The delivery of a copy that was given back or rejected, before one; null where that is not known. */
+/** The delivery of a copy that was given back or rejected, before one; null if unknown. */
 export function holderOf({ places }, { acts }) {
   const act = acts.find(({ kind }) => kind !== "overflow");
   return (act && places.get(act.cause)?.delivery) ?? null;

@@ -1,4 +1,4 @@
-// A conversation that is not whole, and what it would be.
+// A conversation that is not whole, and its form with proposed rules.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { plural, said } from "../core/format.js";

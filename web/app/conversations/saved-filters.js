@@ -1,4 +1,4 @@
-// The filters that one comes back to, by name: what failed first, and those that were saved in this browser.
+// Filters by name: failures first, then those that were saved in this browser.
 import { html } from "../core/html.js";
 import { href, route } from "../core/route.js";
 import { addressNow, savedHere, SavedViews } from "../ui/saved-views.js";

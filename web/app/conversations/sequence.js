@@ -1,4 +1,4 @@
-// Lanes for who acts, arrows for messages: what one pastes into a ticket.
+// Lanes for participants, arrows for messages: a picture to paste into a ticket.
 import { useMemo, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { plural } from "../core/format.js";

@@ -110,7 +110,7 @@ function barsOf(message, copy, { names, places, end }, marks, x) {
   return bars;
 }
 
-/** Names on their bars where there is room; at the end of the row the others, how long the last bar took, and whose it is then. */
+/** Names on their bars if there is room, the others at the end of the row, with the last bar's time and owner. */
 function wordsOf(bars, pixels) {
   const words = [];
   const left = new Set();

@@ -1,4 +1,4 @@
-// The waterfall as a picture that speaks for itself: what it is of, in whose time, and where to find it. Pure.
+// The waterfall as a picture that speaks for itself: its subject, its time zone, and its address. Pure.
 import { dateTime, said, visible, zone } from "../core/format.js";
 import { titleOf } from "./words.js";
 import { nameOf, took } from "./model.js";
@@ -13,7 +13,7 @@ const CHIP = 24;
 const CHIPS = 190; // where they begin, behind their word
 const MOST_ROWS = 400;
 
-/** `services`: `[{name, verdict, word}]`, what is known of each; null where that was not asked for. */
+/** `services`: `[{name, verdict, word}]`, the verdict on each; null if nobody asked for them. */
 export function waterfallDrawing(model, rows, services, link = location.href) {
   const { answer, width } = model;
   const shown = rows.slice(0, MOST_ROWS);

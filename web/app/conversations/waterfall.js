@@ -1,4 +1,4 @@
-// As tracing users know it: a row for each message, below what led to it; time runs to the right.
+// As tracing users know it: a row for each message, below its cause; time runs to the right.
 import { useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
@@ -42,7 +42,7 @@ export default function Waterfall({ model, selected, onSelect }) {
     setFolded(next);
     return true;
   };
-  /** To a row, or on in that direction to one that has an event of its own: a copy that nobody was handed has none. */
+  /** Goes to a row, or on in that direction to one with an event of its own: a copy that nobody got has none. */
   const step = (index) => {
     const by = Math.sign(index - active) || 1;
     const isMute = (at) => rows[at]?.sub && eventOf(rows[at]) === rows[at].message.event;
@@ -226,7 +226,7 @@ function kindsOf(rows, model) {
   return Object.keys(KINDS).filter((kind) => found.has(kind));
 }
 
-/** A bar or a mark by itself; a handled one as on the critical path, since that is where it is looked at. */
+/** A bar or a mark by itself; a handled one looks as on the critical path, where people look at it. */
 const Key = ({ kind }) => html`<svg width="18" height="16">${MARKED.has(kind)
   ? html`<${Mark} mark=${{ kind, x: 9, y: 4, height: 8 }} />`
   : html`<rect x="1" y="3" width="16" height="10" rx="1.5" ...${painted(toneOf(kind, true))} />`}</svg>`;

@@ -29,7 +29,7 @@ const PARTS = {
 };
 export const partText = ({ kind, name }) => PARTS[kind](visible(name));
 
-/** A conversation in a line: what it is about, of which type, and how it ended. */
+/** A conversation in a line: its subject, its type, and its end. */
 export const titleOf = ({ keys, type, outcome }) =>
   [keys[0], type, OUTCOMES[outcome]?.[1] ?? outcome].filter(Boolean).map((part) => visible(part)).join(" · ");
 

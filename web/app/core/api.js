@@ -95,8 +95,8 @@ export async function isOutdated() {
   }
 }
 
-const ahead = new Map(); // what was asked for ahead, by address; it is taken once
-const FRESH_MS = 10_000; // what is older is no longer what is about to be shown
+const ahead = new Map(); // answers requested ahead, by address; each is taken once
+const FRESH_MS = 10_000; // an older answer is not about to be shown any more
 
 function ask(url, signal, limit) {
   const answer = request(url, { signal, limit }).then((response) => response.json());
@@ -116,7 +116,7 @@ async function getDated(url, signal, limit = LIMIT_MS) {
 
 const getJson = async (url, signal, limit) => (await getDated(url, signal, limit)).data;
 
-/** Asks for what is about to be asked for. If it fails before it is taken, it is as if it had not been. */
+/** Requests an answer ahead. One that fails before it is taken leaves no trace. */
 function askAhead(url, limit = LIMIT_MS) {
   if (!authorization()) return; // it would be refused, unless the service asks for no password
   const asked = ask(url, undefined, limit);
@@ -181,7 +181,7 @@ export const api = {
   formats: (signal) => getJson(path("formats"), signal),
   exports: (signal) => getJson(path("exports"), signal),
   deleteExport: (location) => request(relative(location), { method: "DELETE" }),
-  /** `period`: since and until; without them what was counted last. */
+  /** `period`: since and until; without them the last count. */
   topology: (vhost, period, signal) => getJson(path("topology") + query({ vhost, ...period }), signal),
   /** Starts a job that counts a period of a virtual host, or the last hour; returns its number. */
   countTopology: async (vhost, period) => {
@@ -222,7 +222,7 @@ export const startChain = (from, to, file, via) =>
 /** From now on, and for what is stored. */
 export const adoptProposal = (vhost, { id, alone: of_user }) =>
   submit(path("proposals", id, "adopt") + query({ vhost, past: true, of_user }), undefined, "POST");
-/** Reads what is stored by the rules that hold now. */
+/** Reads stored messages by the present rules. */
 export const startRestamp = (vhost) => submit(path("restamp") + query({ vhost }), { links: true });
 export const startTouched = (id, file) => submit(path("touched", id, file));
 /** `filters`: vhost, since, until and what the kind asks; `body`: a file of assertions. */

@@ -1,4 +1,4 @@
-// Finds conversations by what people know of them: an order number, an id, a text.
+// Finds conversations by an order number, an id, or a text.
 import { api } from "./api.js";
 
 const FIELDS = new Set([

@@ -6,7 +6,7 @@ export async function download(location, name) {
   saveBlob(await response.blob(), name);
 }
 
-/** Saves what the page has made as file `name`. */
+/** Saves a text of the page's own as file `name`. */
 export function saveBlob(blob, name) {
   const url = URL.createObjectURL(blob);
   const link = document.createElement("a");

@@ -16,7 +16,7 @@ export function saidType({ properties, payload }) {
   return said ? cut(said) : null;
 }
 
-/** The name of an event's message type; where none is said, its exchange and routing key. */
+/** The name of an event's message type; without one, its exchange and routing key. */
 export function typeOf(event) {
   const { exchange, routing_keys: keys } = event;
   return saidType(event) ?? cut(exchange ? `${exchange}/${keys?.[0] ?? ""}` : (keys?.[0] ?? ""));

@@ -2,7 +2,7 @@
 // the same thing, and the browser's back button goes one step back.
 import { computed, signal } from "../../vendor/signals.js";
 
-/** The tabs, each with its views: what an address names, and the label. The first is the one to begin with. */
+/** The tabs, each with its views: name in addresses, and label. The page begins with the first. */
 export const TABS = [
   ["Overview", [["overview", "Now"], ["durations", "Slow since"]]],
   ["Conversations", [["conversations", "Conversations"], ["learn", "Rules"]]],
@@ -106,7 +106,7 @@ function show(next, replace) {
 /** True if one conversation is shown: there the address keeps its event. */
 export const isConversation = ({ view, params }) => view === "conversations" && params.filter !== "failures";
 
-/** The address that shows an event at the side. A conversation's has an event anyway, of which it is. */
+/** The address that shows an event at the side. A conversation's address has its own event. */
 export const hrefEvent = (id) => hrefHere({ event: String(id), ...(isConversation(route.value) && { panel: "on" }) });
 
 /** Parameters that close the event at the side. A conversation stays. */

@@ -41,7 +41,7 @@ export async function signIn(name, password) {
   signInError.value = null;
   try {
     const answer = await api.whoami();
-    // Nothing that the page keeps of what another was shown is for this one.
+    // The page forgets everything that another user was shown.
     if (before !== undefined && answer.name !== before) return location.reload();
     usesPassword.value = true;
     user.value = answer;

@@ -19,7 +19,7 @@ export const rateSamples = signal([]);
 let before = null; // the counters at the last poll, by vhost
 let seeded = false;
 
-/** The traced virtual host with the most events, or null: what is shown when none is chosen. */
+/** The traced virtual host with the most events, or null: shown when none is chosen. */
 export function busiestVhost() {
   const list = traces.value.data ?? [];
   if (!list.length) return null;
@@ -33,7 +33,7 @@ export async function reloadTraces(abort) {
     traces.value = { data, error: null, at };
   } catch (error) {
     if (abort?.aborted) return;
-    before = null; // what was counted meanwhile may have happened at any time in it
+    before = null; // events counted meanwhile may have happened at any time in it
     traces.value = { ...traces.peek(), error };
   }
 }
@@ -74,7 +74,7 @@ export function useSeededRates() {
   }, []);
 }
 
-/** By what the service counts, of the traces with the most events. */
+/** By the service's counts, for the traces with the most events. */
 async function seed() {
   const list = [...(traces.peek().data ?? [])].sort((a, b) => b.events - a.events);
   const until = Math.floor(Date.now() / 1000 / BIN_SECONDS) * BIN_SECONDS;

@@ -5,7 +5,7 @@ import { signal } from "../../vendor/signals.js";
 /** `{vhost, since, until, what}`; times as ISO text, null: from the beginning, until now. Null: everything. */
 export const viewed = signal(null);
 
-/** Says what is looked at while the calling component is shown. `what` names it: "the rows in view". */
+/** Names the part in view while the calling component is shown. `what` names it: "the rows in view". */
 export function useViewed(vhost, since, until, what) {
   useEffect(() => {
     viewed.value = since === undefined ? null : { vhost, since, until, what };

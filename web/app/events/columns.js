@@ -11,8 +11,8 @@ import { isOdd, MatchMark, TypeMark } from "../ui/marks.js";
 
 const list = (values) => (values ?? []).map((value) => visible(value)).join(", ");
 
-// In the table's order; a field that is not here comes behind, drawn by its kind.
-// width: in rem; with grow, the least width, and the column gets a share of what is left
+// In the table's order; any other field comes behind, drawn by its kind.
+// width: in rem; with grow, the least width, and the column gets a share of the rest
 // wider: another width, and when the oldest row needs it
 // room: what else the rows need, in rem, given the newest row and whether there are gaps
 // needs: fields of the API besides its own name; usual: whether it is shown by default, where the page knows better

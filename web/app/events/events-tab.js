@@ -141,7 +141,7 @@ function useFeed(filters, at) {
 
 let left = null; // the feed when the tab was left, so that one comes back to the same rows
 
-/** The event that one came for: the rows are those around it, unless it is among those one comes back to. */
+/** The requested event: the rows are those around it, unless it is among the rows to return to. */
 function linkedEvent() {
   const id = openEvent.peek();
   return left?.feed.state.peek().rows.some((event) => event.id === Number(id)) ? left.linked : id;
@@ -157,7 +157,7 @@ function useActive(rows, openId) {
   return [cache.current.index, setId];
 }
 
-/** A time that is after another, and hardly: "until" leaves out what is at its own time. */
+/** A time just after another: "until" leaves out events at its own time. */
 const justAfter = (iso) => new Date(Date.parse(iso) + 1).toISOString();
 
 const isFiltered = (params) =>
@@ -208,7 +208,7 @@ function NoRows({ loading, filtered }) {
     Events appear as soon as a trace runs and a message is published or delivered.<//>`;
 }
 
-/** The loaded rows in another order; those to come are not known. */
+/** The loaded rows in another order; later ones are unknown. */
 function useSorted(rows, column, falling) {
   return useMemo(() => {
     if (!column) return rows;

@@ -1,4 +1,4 @@
-// The filter box: a combobox that completes fields and values, and says what it does not understand.
+// The filter box: a combobox that completes fields and values, and marks text that it does not understand.
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { visible } from "../core/format.js";

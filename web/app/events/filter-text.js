@@ -6,7 +6,7 @@ const MATCHES = ["routed", "redelivered", "dead_lettered", "unmatched", "untrace
 
 const SETTLEMENTS = ["in_hand", "acknowledged", "rejected", "returned", "auto"];
 
-/** Each field with what is to be written behind it, and all its values if they are few. */
+/** Each field with the form of its values, or all of them if they are few. */
 export const FIELDS = {
   type: ["published or received", ["published", "received"]],
   match: ["how a delivery found its publish", MATCHES],
@@ -120,7 +120,7 @@ export function print(params) {
 
 const simple = (name) => name.toLowerCase().replace(/[^a-z0-9]/g, "");
 
-/** The fields that may be meant by a name that is none, the likeliest first. */
+/** The fields that an unknown name may mean, the likeliest first. */
 function nearest(name) {
   const [head, ...rest] = name.split(".");
   if (rest.join("") && distance(simple(head), "header") < 3) return [HEADER + rest.join(".")];

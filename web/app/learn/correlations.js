@@ -1,4 +1,4 @@
-// Fields that tie messages together, as rules to adopt, and what is no key and why.
+// Fields that tie messages together, as rules to adopt; and rejected fields, with reasons.
 import { html } from "../core/html.js";
 import { count, plural, said } from "../core/format.js";
 import { CopyButton } from "../ui/copy.js";

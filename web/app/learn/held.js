@@ -17,7 +17,7 @@ import { HoldMenu, NeverSeen, useSeen } from "./hold.js";
 import { neverSeen, typesNamed } from "./seen.js";
 import { saysOf, Verdict } from "./words.js";
 
-/** `name`: whose assertions are set, null where nothing is traced; `held`: those that are. */
+/** `name`: the virtual host to set, null if none is traced; `held`: its assertions. */
 export function Held({ loaded, name, held }) {
   const [editing, setEditing] = useState(false);
   const list = loaded.data;
@@ -58,7 +58,7 @@ function NotJudged({ list }) {
       : html`The trace of ${still.map((one, i) => html`${i > 0 && ", "}<${Value}>${one.vhost}<//>`)} does not run: nothing new is judged there.`}<//></div>`;
 }
 
-/** A name that no other of these has; it is one of them then. */
+/** A name that none of these has; adds it to them. */
 function unused(name, taken) {
   let found = name;
   for (let n = 2; taken.has(found); n += 1) found = `${name}-${n}`;

@@ -1,4 +1,4 @@
-// Assertions from what is seen: what held nearly always is chosen, or another is made of types that are known.
+// Assertions from recent messages: claims that nearly always held, or others made of known types.
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count, dateTime, moment, plural, reasonOf } from "../core/format.js";
@@ -19,7 +19,7 @@ const KINDS = [
 
 export const useSeen = (vhost) => useResource((signal) => seenOf(vhost, signal), [vhost], { every: 0 });
 
-/** `held`: what is held of the virtual host `name` already; `onHold(assertions)` holds these as well. */
+/** `held`: present assertions of the virtual host `name`; `onHold(assertions)` adds these. */
 export const HoldMenu = ({ name, held, onHold }) => html`<${Menu} label="From what is seen" icon="plus" small>
   ${(close) => html`<${Hold} name=${name} held=${held} onHold=${async (chosen) => (await onHold(chosen), close())} />`}
 <//>`;
@@ -118,7 +118,7 @@ function Another({ seen, onAdd }) {
   </div>`;
 }
 
-/** A warning about message types that are not among what was seen. Below what one presses: it comes as one leaves a field. */
+/** A warning about unseen message types. Below the button, since it appears when the focus leaves a field. */
 export function NeverSeen({ names, seen: { events, since } }) {
   if (!names.length) return null;
   return html`<${Alert} tone="warn">Not among ${events ? `the newest ${plural(events, "event")}, since ${moment(since)}` : "the events, of which there are none yet"}: messages of ${names.length === 1 ? "the type" : "the types"} ${names.map((name, i) => html`${i > 0 && ", "}<strong><${Value}>${name}<//></strong>`)}.

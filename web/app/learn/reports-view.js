@@ -1,4 +1,4 @@
-// Reports on a period: those that there are, a form to have another made by a job, and one of them drawn by its kind.
+// Reports on a period: a list, a form to order another from a job, and the chosen one drawn by its kind.
 import { useEffect, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api, startReport } from "../core/api.js";

@@ -106,7 +106,7 @@ function proposal(causes, firsts, newest, said) {
   return [{ assertion: said(roundedUp(SURE * longest)), share: held / old.length, cases: old.length, held }];
 }
 
-/** A time for people that is not shorter: 1, 2 or 5 of a power of ten of milliseconds. */
+/** The next round time for people: 1, 2 or 5 times a power of ten of milliseconds. */
 function roundedUp(micros) {
   const units = Math.max(1, micros / 1e3);
   const power = 10 ** Math.floor(Math.log10(units));

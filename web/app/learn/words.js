@@ -8,7 +8,7 @@ const VERDICTS = {
   unknown: ["warn", "Unknown"],
 };
 
-/** `stale`: what is known is not of now, so nothing is said to be well. */
+/** `stale`: the answer is old, so nothing is called well. */
 export function Verdict({ word, stale = false }) {
   const [tone, text] = VERDICTS[word];
   const doubted = stale && tone === "good";

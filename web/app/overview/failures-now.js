@@ -14,7 +14,7 @@ const MINUTES = 15;
 const WORST = 3;
 const EVERY_SECONDS = 30;
 
-/** Nothing is asked of what each failure was, so one is enough of them. */
+/** Only counts are needed, so a page of one failure is enough. */
 async function lately(vhost, signal) {
   const [now, since, before] = [0, MINUTES, 2 * MINUTES].map((ago) => new Date(Date.now() - ago * 60_000).toISOString());
   const [last, earlier] = await Promise.all(

@@ -11,7 +11,7 @@ import { Table } from "../ui/table.js";
 
 const MOST = 10;
 
-/** Renders nothing where nobody holds anything, or the broker plugin does not tell. */
+/** Renders nothing if nobody holds anything, or without the broker plugin. */
 export function InHand({ vhost }) {
   const { data, error, reload } = useResource((signal) => api.inHand(vhost, signal), [vhost]);
   if (!error && !data?.count) return null;

@@ -13,7 +13,7 @@ const SERIES = [
   { label: "unmatched", token: "--bad", dash: [2, 3] },
 ];
 const SAME_TIME_SECONDS = 1;
-const SEAM_SECONDS = 10; // between what the service counted and the first two readings
+const SEAM_SECONDS = 10; // between the service's counts and the first two readings
 
 /** The rates of one virtual host, or of all; `traces` are those that are shown, with their gaps. */
 export function RatesPlot({ vhost, traces }) {

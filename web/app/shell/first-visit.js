@@ -1,4 +1,4 @@
-// For whoever sees this for the first time: what it is, an example from what is stored, the words.
+// For a first visit: what this is, an example from the stored events, and the words.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
@@ -17,7 +17,7 @@ export function FirstVisit({ onLeave }) {
     <${Example} onLeave=${onLeave} />`;
 }
 
-/** From the newest message that died (or was delivered) back to what began it, in three steps. */
+/** From the newest message that died (or was delivered) back to its root, in three steps. */
 function Example({ onLeave }) {
   const name = vhost.value;
   const { data } = useResource((signal) => findExample(name, signal), [name], { every: 0 });

@@ -22,7 +22,7 @@ function Type({ of }) {
   return of.type ?? "anything";
 }
 
-/** A text, with what is between backticks as code. */
+/** A text, with the parts between backticks as code. */
 const prose = (text = "") => text.split("`").map((part, i) => (i % 2 ? html`<code key=${i}>${part}</code>` : part));
 
 /** Rows of names, types and meanings. */

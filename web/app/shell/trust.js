@@ -1,4 +1,4 @@
-// One line on every tab: whether the record of what is looked at is complete and sound, and how old
+// One line on every tab: whether the shown part of the record is complete and sound, and how old
 // that knowledge is.
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
@@ -17,7 +17,7 @@ import { helpOpen } from "./help.js";
 
 const SETTLED_MS = 400;
 const MOST_GAPS = 5;
-const MISSES = new Set(["waiting", "failed"]); // what happens now is not recorded, though it should be
+const MISSES = new Set(["waiting", "failed"]); // nothing is recorded now, though it should be
 
 export function Trust() {
   const period = useSettled(viewed.value);
@@ -101,7 +101,7 @@ function verdictOf({ gaps, gap_count: all, since, until, known_since: from }, sh
   return { tone: "good", word: "complete", term: "complete" };
 }
 
-/** Since when nothing is missing that was asked for; null while something is. */
+/** The time since when nothing wanted is missing; null while something is. */
 function completeSince(gaps, chosen) {
   if (!gaps.length || chosen || gaps.some((gap) => !gap.until)) return null;
   return gaps.map(({ until }) => until).sort().at(-1);

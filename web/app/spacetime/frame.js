@@ -118,7 +118,7 @@ export function densities({ rows, model }) {
   return bins.map((n) => Math.sqrt(n / most));
 }
 
-/** The whole loaded span in a narrow strip, with a frame round what is in view. */
+/** The whole loaded span in a narrow strip, with a frame round the view. */
 export function paintMinimap(context, scene, bins, palette, { width, height }) {
   const { view, rows } = scene;
   context.clearRect(0, 0, width, height);

@@ -9,7 +9,7 @@ import { toggleLegend, toggleList, toggleLive } from "./stage.js";
 
 export const ZOOM = 1.4;
 const WIDEN = 1.3;
-const PAGE = 0.85; // of what is in view
+const PAGE = 0.85; // of the view
 
 export function useDiagramKeys(stage) {
   const step = useMemo(() => makeSteps(stage), [stage]);

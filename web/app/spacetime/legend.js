@@ -57,6 +57,6 @@ export function Legend({ stage }) {
       <ul>${services.map(([name, service]) => html`<li key=${name}>
         <span class="sign-box"><i class="swatch" style=${{ "--tone": serviceTone(service) }}></i></span>
         <${Value}>${name}<//></li>`)}</ul></div>`}
-    <p class="faint small">Dimmed: outside of what is lit. There are ten colours; as far as possible, services beside each other differ.</p>
+    <p class="faint small">Dimmed: not highlighted. There are ten colours; services beside each other differ as far as possible.</p>
   </section>`;
 }

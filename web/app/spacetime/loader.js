@@ -35,7 +35,7 @@ export class Loader {
     return api.events({ ...this.filters, ...cursor }, this.abort.signal);
   }
 
-  /** Replaces what is loaded by the newest events, or by those around `anchor`. */
+  /** Replaces the loaded events by the newest ones, or by those around `anchor`. */
   open(anchor) {
     const fill = async () => {
       this.model.clear();

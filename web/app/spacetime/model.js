@@ -15,7 +15,7 @@ export const MATCH = Object.fromEntries(MATCHES.map((name, number) => [name, num
 const COLUMNS = {
   id: Float64Array,
   causeId: Float64Array, // 0 where there is none
-  cause: Int32Array, // index of the cause, or NONE where it has none or that is not loaded
+  cause: Int32Array, // index of the cause, or NONE without a loaded one
   before: Int32Array, // index of the participant's previous event, or NONE
   participant: Int32Array,
   lamport: Float64Array,
@@ -229,9 +229,9 @@ class Links {
 
   clear() {
     this.effect = []; // index of the event that names
-    this.cause = []; // index of the event that is named, or NONE when that is not loaded
+    this.cause = []; // index of the named event, or NONE if it is not loaded
     this.causeId = [];
-    this.step = []; // {rule, kind}: by which rule it is named, null where that is not said; or what the broker did
+    this.step = []; // {rule, kind}: the rule that names it, null if unknown; or the broker's act
   }
 
   get length() {

@@ -1,4 +1,4 @@
-// The order of the lanes: who receives stands near whoever sends to it.
+// The order of the lanes: receivers stand near their senders.
 import { NONE } from "./model.js";
 
 const MOST = 200; // more are left in the order in which they came

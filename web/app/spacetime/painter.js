@@ -1,4 +1,4 @@
-// Draws what is in view. Everything of one style goes into one path: drawing lines is cheap on a
+// Draws the view. Everything of one style goes into one path: drawing lines is cheap on a
 // canvas, changing styles is not.
 import { channels, color, packed } from "../ui/color.js";
 import { CHAIN, FUTURE, PAST, SELF } from "./causality.js";
@@ -85,7 +85,7 @@ function paintArrows(context, scene, palette, far) {
 function paintEdges(context, scene, edges, palette, { far, ink, dash = [] }) {
   const { view, marks } = scene;
   let n = edges.within(view.top, view.bottom, found, far ? litEdge(edges, marks) : null);
-  // Showing only some would mislead; zoomed out, the pixels show what is lit.
+  // Showing only some would mislead; zoomed out, the pixels show the lit ones.
   if (far && n === MOST_ARROWS) n = 0;
   if (n < MOST_DASHED) context.setLineDash(dash);
   for (const style of arrowStyles(palette, ink, Boolean(marks), n)) {

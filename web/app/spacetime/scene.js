@@ -35,7 +35,7 @@ export class Scene {
     this.participants = [];
     this.services = new Services();
     this.places = new Map(); // of the participants, from the left
-    this.placed = null; // {grouping, keys, rows}: what these were worked out of; `keys` are the groups, by participant
+    this.placed = null; // {grouping, keys, rows}: the inputs of these; `keys` are the groups, by participant
     this.named = null; // the participants whose services are known
     this.apart = ""; // services in their order, which have colours that are told apart
     this.prepended = 0; // that of the model when the rows were laid out
@@ -50,7 +50,7 @@ export class Scene {
     this.marks = null;
     this.chainLit = false;
     this.chainLinked = false; // whether the lit chain has links
-    this.atNewest = true; // whether no event is newer than those that are loaded
+    this.atNewest = true; // no event is newer than the loaded ones
     this.selected = NONE;
     this.hovered = NONE;
     this.hoveredArrow = null; // {from, to}
@@ -60,7 +60,7 @@ export class Scene {
     this.gaps = []; // {from, to, reason}, in rows
   }
 
-  /** After new events or a change of the row scale; what is in the middle stays there. */
+  /** After new events or a change of the row scale; the middle of the view stays there. */
   layOut() {
     const { model, view } = this;
     const anchor = this.middle();
@@ -132,7 +132,7 @@ export class Scene {
     return this.folding && this.shown ? this.model.lastOf.size - this.shown.size : 0;
   }
 
-  /** Folds away the lanes without anything in view; what is drawn keeps its lane until then. */
+  /** Folds away the lanes without anything in view; drawn events keep their lanes until then. */
   foldLanes() {
     const present = this.folding ? this.present() : null;
     if (present?.size === 0 || (!present && !this.shown)) return;
@@ -140,7 +140,7 @@ export class Scene {
     this.arrange();
   }
 
-  /** Gives a lane to whoever came into view without one. */
+  /** Gives a lane to each participant that came into view without one. */
   unfoldLanes() {
     if (!this.folding || !this.shown || this.shown.size === this.model.lastOf.size) return;
     const missing = [...this.present()].filter((number) => !this.shown.has(number));

@@ -1,4 +1,4 @@
-// Services: what programs are part of, each in a colour that is told apart from those beside it.
+// Services of programs, each in a colour that differs from those beside it.
 
 /** The service that a program is part of: its client's own name, or else its user. */
 export const serviceName = (who) => who?.client ?? who?.user;

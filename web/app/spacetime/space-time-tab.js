@@ -41,7 +41,7 @@ export default function SpaceTime() {
     <${Diagram} vhost=${chosen} key=${chosen} />${drawer}`;
 }
 
-/** A chain or a conversation, alone or among what happened meanwhile. */
+/** A chain or a conversation, alone or among the other events of its time. */
 function OfSubset({ asked }) {
   const found = useResource((signal) => loadSubset(asked, signal), [JSON.stringify(asked)], { every: 0 });
   if (!found.data) {

@@ -17,7 +17,7 @@ import { palette } from "./painter.js";
 import { Scene } from "./scene.js";
 
 const VIEW = "space-time";
-const EDGE_SCREENS = 1; // how near to the end of what is loaded more is fetched
+const EDGE_SCREENS = 1; // more is fetched this near to the end of the loaded events
 const REST_MS = 400;
 const ASK_TYPE_MS = 120;
 const NEARBY_EVENTS = 20_000;
@@ -155,7 +155,7 @@ export class Stage {
     this.scene.foldLanes();
   }
 
-  /** Lights what is chosen: the past and future of the open event, or the chain from A to B. */
+  /** Highlights the choice: the past and future of the open event, or the chain from A to B. */
   light() {
     const { scene } = this;
     const [a, b, selected] = [pinnedA, pinnedB, openEvent].map((id) => this.indexOf(id.peek()));
@@ -255,7 +255,7 @@ export class Stage {
     this.redraw();
   }
 
-  /** Brings everything that is loaded into view; of a chain or conversation among others, its events. */
+  /** Brings all loaded events into view, or only a shown chain's or conversation's. */
   fit() {
     const { scene, subset, model } = this;
     const rows = subset && !this.alone ? subset.ids.map((id) => scene.rows.y[model.indexOf(id)]) : [];
@@ -264,7 +264,7 @@ export class Stage {
       if (known.length) return view.fitRows(known[0], known.at(-1));
       scene.placeAnew();
       view.fit();
-      scene.unfoldLanes(); // all that is in view now has its lane, and these are to fit
+      scene.unfoldLanes(); // everything in view has its lane, and these have to fit
       return view.fit();
     });
   }

@@ -44,7 +44,7 @@ async function loadChain({ ends: [a, b], via }, signal) {
   };
 }
 
-/** A step as an event has it among its links, where what the broker did is a kind. */
+/** A step in the form of an event's links, in which the broker's acts are a kind. */
 const asLink = ({ cause, how, rule, kind }) => ({ cause, rule, kind: kind ?? how });
 
 async function loadConversation({ event, via }, signal) {

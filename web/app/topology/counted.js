@@ -43,7 +43,7 @@ export function countedFlows(topology) {
 
 const total = (flows) => flows.reduce((sum, flow) => sum + flow.messages, 0);
 
-/** The time that a receiver took over what a queue handed to it; of several, where it published most. */
+/** A receiver's handling time of a queue's messages; of several, the one with most publishes. */
 function addProgram({ nodes, programs }, { queue, receiver, messages, seconds }) {
   const key = `${queue}\n${receiver}`;
   if (programs.get(key)?.count >= messages) return;

@@ -95,7 +95,7 @@ function worked({ programs, nodes }, { queue, receiver }, seconds) {
   (touch(nodes.receivers, receiver).works ??= []).push(Math.max(0, seconds));
 }
 
-/** Notes dead letters; those whose queue is not said stand in the tables alone. */
+/** Notes dead letters; without a known queue they are in the tables alone. */
 export function addDeath({ nodes, deaths }, { queue = null, reason = null, exchange, to, messages }) {
   const key = `${queue ?? ""}\n${exchange}\n${to}\n${reason ?? ""}`;
   const known = deaths.get(key);

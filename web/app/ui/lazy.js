@@ -5,7 +5,7 @@ import { html } from "../core/html.js";
 import { Failure } from "./panel.js";
 
 /**
- * A component for what `load()` imports, the module's default; `what` names it while it comes. Its
+ * A component for the default export that `load()` imports; `what` names it while it comes. Its
  * `ask()` loads the code before the component is shown.
  */
 export function lazy(load, what) {

@@ -72,7 +72,7 @@ const STATES = {
   gone: "bad",
 };
 
-/** `stale`: what is known is not of now, so nothing is said to be well. */
+/** `stale`: the answer is old, so nothing is called well. */
 export function StateMark({ state, stale = false, children }) {
   const tone = STATES[state] ?? "calm";
   return html`<span class="badge ${stale && tone === "good" ? "calm" : tone}">

@@ -2,7 +2,7 @@ import { html } from "../core/html.js";
 import { Icon } from "./icons.js";
 import { useSheet } from "./sheet.js";
 
-/** A button with a sheet under it; `children(close)` is what the sheet holds. */
+/** A button with a sheet under it; `children(close)` is the sheet's content. */
 export function Menu({ label, icon, small, children }) {
   const { open, anchor, close, toggle } = useSheet();
   return html`<div class="sheet-anchor" ref=${anchor}>

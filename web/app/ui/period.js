@@ -5,7 +5,7 @@ import { patch, route } from "../core/route.js";
 
 const PERIODS = [["", "any time"], ["900", "the last 15 minutes"], ["3600", "the last hour"], ["86400", "the last day"], ["604800", "the last 7 days"]];
 
-/** `more`: what else changes with it in the address. */
+/** `more`: other parameters that change with it. */
 export function PeriodSelect({ more }) {
   const chosen = periodOf(route.value.params);
   const choose = (event) => {

@@ -6,7 +6,7 @@ export function useSheet() {
   const [open, setOpen] = useState(false);
   const anchor = useRef(null);
   const close = () => setOpen(false);
-  // Before it is seen: whoever presses Escape at once is heard.
+  // Before it is visible, so that an Escape pressed at once counts.
   useLayoutEffect(() => {
     if (!open) return undefined;
     const outside = (event) => {

@@ -16,7 +16,7 @@ const COSTS =
   "From then on it costs the broker one more message for each publish and each delivery, and disk for their events. What happened before is not known.";
 const isRunning = (state) => RUNNING.has(state);
 
-/** `state`: none where it was never traced, so that it is chosen what is taken. */
+/** `state`: none if it was never traced: then the user chooses what to trace. */
 export function TraceButton({ vhost, state, main = false }) {
   const [busy, setBusy] = useState(false);
   const running = isRunning(state);

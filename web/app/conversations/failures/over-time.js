@@ -34,7 +34,7 @@ export function OverTime({ over }) {
 
 const said = (bar) => `${plural(bar.count, "failure")} from ${dateTime(bar.since)}, ${seconds(bar.seconds)}`;
 
-/** Bars of equal spans, those without a failure too; wider ones where there would be too many. */
+/** Bars of equal spans, also those without a failure; wider ones if there would be too many. */
 function barsOf({ seconds: span, counts }) {
   if (!counts.length) return [];
   const from = toMicros(counts[0].at) / 1e6;

@@ -71,7 +71,7 @@ function Item({ item, several, short }) {
 
 /** A failure without its message: at best there is one that it may be. */
 const Unnamed = ({ candidate }) => html`<br /><span class="soft small">of which message: not known${candidate &&
-  html`; it may be <a href=${hrefHere({ event: String(candidate) })} title="The newest delivery of the same body to whoever says so">#${candidate}</a>`}</span>`;
+  html`; it may be <a href=${hrefHere({ event: String(candidate) })} title="The newest delivery of the same body to the participant that reports the failure">#${candidate}</a>`}</span>`;
 
 /** The participant that was handed the message last, and the delivery. */
 function By({ name, handed }) {

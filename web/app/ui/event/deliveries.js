@@ -25,7 +25,7 @@ export function Deliveries({ event }) {
 
 const all = ({ deliveries, dead_letters: letters }) => [...deliveries, ...letters];
 
-/** `isTold`: of some of the message's deliveries it is known what became of them. */
+/** `isTold`: the settlement of some of the message's deliveries is known. */
 function Fate({ fate, isTold, short }) {
   return html`<div class="queue-fate">
     <div class="queue-fate-head"><${Value}>${fate.queue}<//><${StateMark} state=${fate.state} /></div>

@@ -1,7 +1,7 @@
-// Two texts, line by line: what both have, what only the one, what only the other.
+// Two texts, line by line: lines of both, of only the one, of only the other.
 const MOST_LINES = 1500;
 
-/** `[{sign: " " | "-" | "+", line}]`, or null where there are too many lines to compare. */
+/** `[{sign: " " | "-" | "+", line}]`, or null if there are too many lines to compare. */
 export function diff(before, after) {
   const [a, b] = [before.split("\n"), after.split("\n")];
   let head = 0;

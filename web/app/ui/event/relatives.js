@@ -1,4 +1,4 @@
-// The causal past and future of an event, nearest first: what is evident, and what is possible.
+// The causal past and future of an event, nearest first: evident and possible ones.
 import { useState } from "../../../vendor/hooks.js";
 import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
@@ -37,7 +37,7 @@ export function Relatives({ event, side }) {
   const [step, setStep] = useState(0);
   const links = useWalk(event, side, "links", COUNTED);
   const any = useWalk(event, side, "any", COUNTED);
-  // Among the parameters of a conversation, `via` says how that is put together.
+  // In a conversation's address, `via` belongs to the conversation.
   const name = isConversation(route.value) ? "relatives" : "via";
   const via = route.value.params[name] ?? (links.data?.items.length === 0 ? "any" : "links");
   const further = via === "conversation" || STEPS[step] > COUNTED;

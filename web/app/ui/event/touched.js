@@ -109,7 +109,7 @@ function Strip({ data }) {
     </dl>`;
 }
 
-/** Only of what is certain. */
+/** Queues of deliveries that were caused for certain. */
 function Queues({ queues }) {
   if (!queues.length) return null;
   const names = queues.slice(0, MOST_QUEUES).map(({ name, first, deliveries }) => html` <a key=${name} href=${hrefEvent(first)}
