@@ -23,9 +23,9 @@ from typing import TypeVar
 
 from bench.stores import build
 from itc import unpack
-from spark_jobs.chains.history import History
 from spark_jobs.chains.plan import Plan, look_up, make_plan, read_span
-from spark_jobs.chains.ranges import Range, Ranges
+from spark_jobs.events.history import History
+from spark_jobs.events.ranges import Range, Ranges
 from spark_jobs.spark.database import Connection, DatabaseAddress
 
 SIZES = (100_000, 1_000_000, 5_000_000)

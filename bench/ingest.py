@@ -9,8 +9,8 @@ headers that were asked for (`bench.backlog`).
 
 ``--looking`` lets applications work at a steady rate, which the service on SQLite keeps up with,
 and compares windows of time in which a process looks, again and again, for what ties 50,000 other
-events together (`spark_jobs.reports.beside`) with windows without it, in the order of ABBA or BAAB.
-Where a trace lags, no process looks.
+events together (`spark_jobs.reports.look_process`) with windows without it, in the order of ABBA or
+BAAB. Where a trace lags, no process looks.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def looking(url: str) -> Iterator[list[int]]:
 
     def look() -> None:
         while not ended.is_set():
-            command = [sys.executable, "-m", "spark_jobs.reports.beside"]
+            command = [sys.executable, "-m", "spark_jobs.reports.look_process"]
             with subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,

@@ -23,8 +23,8 @@ from bench.chain import SHORT, chain_of
 from bench.expectations import ASKED
 from bench.processes import Watch
 from bench.stores import FIRST_TIME, VHOST
-from spark_jobs.chains.executors import touch
-from spark_jobs.chains.history import History
+from spark_jobs.events.history import History
+from spark_jobs.formats.renderer_job import touch
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
 from spark_jobs.spark.database import DatabaseAddress

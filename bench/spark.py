@@ -24,8 +24,8 @@ from bench.chain import SHORT, chain_of, stored
 from bench.processes import Watch, cpu_of_all
 from model.exports import FORMATS
 from spark_jobs.chain import ChainRequest, run
-from spark_jobs.chains.executors import touch
-from spark_jobs.chains.history import History
+from spark_jobs.events.history import History
+from spark_jobs.formats.renderer_job import touch
 from spark_jobs.spark.database import DatabaseAddress
 from spark_jobs.spark.session import SparkSettings, open_session
 

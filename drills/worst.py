@@ -54,7 +54,7 @@ from model.bodies import MOST_BYTES, MOST_DIGITS, MOST_VALUES, searchable
 from model.deaths import deaths_of
 from model.error_queues import forward_of
 from model.message_types import type_of
-from spark_jobs.reports.flattening import fields_of
+from spark_jobs.reports.message_fields import fields_of
 from tools.frames import BODY, HEADER, frame
 from tools.servers import RabbitNode
 

@@ -7,6 +7,7 @@ ids.
 from __future__ import annotations
 
 BLOCK = 4096
+MAX_ID = 2**63 - 1
 
 
 def block_of(event_id: int) -> int:

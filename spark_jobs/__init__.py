@@ -1,1 +1,4 @@
-"""Chains, archives and topologies on Spark; chains also under spark-submit, without the service."""
+"""Chains, archives and reports on Spark; chains also under spark-submit, without the service.
+
+A noun loads no Spark; what runs it on Spark is called after it, with ``_job``.
+"""

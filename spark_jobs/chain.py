@@ -11,19 +11,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import get_args
 
-import pyarrow as pa
-import pyspark
 from pyspark.sql import SparkSession
+
+from spark_jobs.progress import Stopwatch
+from spark_jobs.spark.versions import versions
 
 if __name__ == "__main__":  # spark-submit puts this file's folder on the path, not the package's
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
@@ -42,17 +40,19 @@ from model.exports import (
 )
 from model.jobs import Problem
 from model.words import Via
-from spark_jobs.archive.reader import Archive
 from spark_jobs.chains.archived_search import find_archived
-from spark_jobs.chains.executors import render_slices, tasks_at_a_time
-from spark_jobs.chains.history import History
 from spark_jobs.chains.plan import Form
-from spark_jobs.chains.ranges import Longs, Range, Ranges
-from spark_jobs.chains.search import ChainQuestion, ChainResult, find_stored
+from spark_jobs.chains.search import ChainQuestion, ChainResult
+from spark_jobs.chains.search_job import find_stored
 from spark_jobs.errors import JobError
+from spark_jobs.events.archive import Archive
+from spark_jobs.events.history import History
+from spark_jobs.events.ranges import Longs, Range, Ranges
+from spark_jobs.events.slices_job import tasks_at_a_time
 from spark_jobs.export import open_whole, write_file
-from spark_jobs.formats.chain import Chain, DiagramLane
-from spark_jobs.formats.renderers import RENDERERS
+from spark_jobs.formats import RENDERERS
+from spark_jobs.formats.renderer import Chain, DiagramLane
+from spark_jobs.formats.renderer_job import render_slices
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.spark.database import DatabaseAddress
 from spark_jobs.spark.session import SparkSettings, open_session, session_of_submit
@@ -242,21 +242,6 @@ def _archive_of(root: Path, history: History, ends: tuple[int, int]) -> Archive 
     return archive
 
 
-class Stopwatch:
-    """Seconds that a job's stages took, and the whole job."""
-
-    def __init__(self) -> None:
-        self._start = self._last = time.monotonic()
-        self._laps: dict[str, float] = {}
-
-    def lap(self, stage: str) -> dict[str, float]:
-        """End a stage; returns the times known so far."""
-        moment = time.monotonic()
-        self._laps[stage] = round(moment - self._last, 3)
-        self._last = moment
-        return {**self._laps, "total": round(moment - self._start, 3)}
-
-
 def check_whole(result: ChainResult, count: int) -> None:
     """Raise JobError unless every event of the chain was still there when it was read."""
     result.check()
@@ -266,20 +251,6 @@ def check_whole(result: ChainResult, count: int) -> None:
             f"The chain has {result.events} events by their numbers, and {count} of them could be"
             " read: the store is half-written or damaged. Nothing was written.",
         )
-
-
-def versions() -> dict[str, str]:
-    """The versions of what wrote an export."""
-    try:
-        own_version = version("rabbitmq-itc")
-    except PackageNotFoundError:  # run from a folder, as on a cluster's driver
-        own_version = "unknown"
-    return {
-        "rabbitmq-itc": own_version,
-        "python": platform.python_version(),
-        "pyspark": pyspark.__version__,
-        "pyarrow": pa.__version__,
-    }
 
 
 # Exit codes of the job on its own: the same as those of `rabbitmq-itc chain`.

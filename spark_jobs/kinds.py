@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from model.described import json_of
 from model.exports import FORMATS, Quota
 from model.jobs import Problem
 from model.words import Via
-from spark_jobs import chain, interchange, reports
-from spark_jobs.archive import archive_job
+from spark_jobs import archive_job, chain
 from spark_jobs.chains import touched_job
 from spark_jobs.errors import JobError
+from spark_jobs.interchange import period_job
 from spark_jobs.interchange.request import Collector, PeriodRequest
 from spark_jobs.progress import Report
-from spark_jobs.reports import topology_job
+from spark_jobs.reports import report_job, topology_job
 from spark_jobs.reports.request import ReportRequest
 from spark_jobs.spark.database import DatabaseAddress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Json: TypeAlias = dict[str, Any]
 
@@ -35,12 +36,12 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
-    "period": Kind(PeriodRequest, interchange.run, {"form": "format"}),
+    "period": Kind(PeriodRequest, period_job.run, {"form": "format"}),
     "touched": Kind(touched_job.TouchedRequest, touched_job.run, {"event_id": "event"}),
     "chain": Kind(chain.ChainRequest, chain.run, {"from_id": "from", "to_id": "to"}),
     "topology": Kind(topology_job.TopologyRequest, topology_job.run),
     "archive": Kind(archive_job.ArchiveRequest, archive_job.run, {"root": "archives"}),
-    "report": Kind(ReportRequest, reports.run),
+    "report": Kind(ReportRequest, report_job.run),
 }
 # What is not JSON in any request.
 _READ: dict[str, Callable[[Any], Any]] = {

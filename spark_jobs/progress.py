@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -55,3 +56,18 @@ class Meter:
     def _tell(self) -> None:
         percent = round(self._percent, 1)
         self._report(Progress(self._stage, percent, self.rows_read, self.rows_written))
+
+
+class Stopwatch:
+    """Seconds that a job's stages took, and the whole job."""
+
+    def __init__(self) -> None:
+        self._start = self._last = time.monotonic()
+        self._laps: dict[str, float] = {}
+
+    def lap(self, stage: str) -> dict[str, float]:
+        """End a stage; returns the times known so far."""
+        moment = time.monotonic()
+        self._laps[stage] = round(moment - self._last, 3)
+        self._last = moment
+        return {**self._laps, "total": round(moment - self._start, 3)}

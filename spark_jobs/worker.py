@@ -159,7 +159,7 @@ def _import_jobs() -> None:
 
 def warm_up(spark: SparkSession, database_url: str) -> None:
     """Run an empty job: the first real one finds classes loaded and Python workers running."""
-    from spark_jobs.chains.executors import touch
+    from spark_jobs.formats.renderer_job import touch
     from spark_jobs.spark.database import DatabaseAddress
 
     try:

@@ -210,7 +210,7 @@ class Archives:
         if not self._folder.is_dir():
             return None
         check_spark("archived events need")
-        from spark_jobs.archive.reader import Archive  # loads Arrow
+        from spark_jobs.events.archive import Archive  # loads Arrow
 
         archive = Archive.find(self._folder, event_id)
         return archive.vhost if archive else None

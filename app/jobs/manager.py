@@ -26,7 +26,7 @@ from app.stored.jobs import FINAL, Job, JobRequest, JobState, Json
 from model.jobs import Progress
 
 if TYPE_CHECKING:
-    from app.restamp.job import RestampProcess
+    from app.jobs.restamp import RestampProcess
     from app.store.jobs import Jobs
 
 log = logging.getLogger(__name__)

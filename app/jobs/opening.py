@@ -13,7 +13,7 @@ from app.jobs.reports import Reports, Topologies
 from model.exports import Quota
 
 if TYPE_CHECKING:
-    from app.restamp.job import RestampProcess
+    from app.jobs.restamp import RestampProcess
     from app.settings import Settings
     from app.store.jobs import Jobs
 

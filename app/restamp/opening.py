@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.jobs.folders import Archives
-from app.restamp.job import KIND, Pause, RestampProcess
+from app.jobs.restamp import KIND, Pause, RestampProcess
 from app.restamp.replay import Replay
 from app.stored.capture import ParticipantRules, Trace
 from app.traces.pipeline import PipelineSettings

@@ -2,7 +2,7 @@
 
 Reads its settings from the first line of stdin, its order from the second, and when the trace
 pauses a third: the epoch under which it may write. Reports its progress on stdout (see
-`app.restamp.job`). It ends at once when its stdin does: then nobody holds the trace any more.
+`app.jobs.restamp`). It ends at once when its stdin does: then nobody holds the trace any more.
 """
 
 from __future__ import annotations

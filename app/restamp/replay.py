@@ -19,7 +19,7 @@ from app.tracker.links import Rules as LinkRules
 from model.jobs import Progress
 
 if TYPE_CHECKING:
-    from app.store.capture.restamps import Restamps
+    from app.store.restamps import Restamps
 
 CHUNK = 2_000
 CHUNK_WITH_MESSAGES = 200  # each with as much of its body as is stored

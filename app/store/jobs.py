@@ -11,11 +11,11 @@ from sqlalchemy import and_, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
-from app.store.capture.services import lives
 from app.store.database import tables
 from app.store.database.chunks import filters, keep_newest
 from app.store.database.engine import Database
 from app.store.database.subject import Subject, read_method, reads, writes
+from app.store.holding.services import lives
 from app.stored.jobs import FINAL, TRANSITIONS, Job, JobState, Json
 from model.jobs import Progress
 

@@ -15,13 +15,10 @@ from app.store.capture.checkpoints import Checkpoints
 from app.store.capture.connections import Connections
 from app.store.capture.doubts import Doubts
 from app.store.capture.gaps import Gaps
-from app.store.capture.leases import Leases
 from app.store.capture.link_rules import LinkRules
 from app.store.capture.proposals import RuleProposals
 from app.store.capture.quarantine import Quarantine
-from app.store.capture.restamps import Restamps
 from app.store.capture.retention import Retention
-from app.store.capture.services import Services
 from app.store.capture.traces import Traces
 from app.store.causality.chains import Chains
 from app.store.causality.copies import Copies
@@ -34,10 +31,13 @@ from app.store.database import tables
 from app.store.database.engine import Database
 from app.store.database.lanes import Lane
 from app.store.database.migrate import check_schema
+from app.store.holding.leases import Leases
+from app.store.holding.services import Services
 from app.store.jobs import Jobs
 from app.store.reading.participants import Participants
 from app.store.reading.periods import Periods
 from app.store.reading.queries import Events
+from app.store.restamps import Restamps
 from app.store.spans.imported import Spans
 from app.store.watch.assertions import Assertions
 from app.store.watch.durations import Durations

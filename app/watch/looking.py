@@ -1,7 +1,7 @@
 """Looks beside capture, unasked: for rules that tie messages together, and for their durations.
 
 If the messages of a trace that runs here name few of their causes, and enough of them have come, a
-process of its own reads the newest of them (`spark_jobs.reports.beside`). One looks at a time, of
+process of its own reads the newest of them (`spark_jobs.reports.look_process`). One looks at a time, of
 lowest priority and within bounds, and it ends if capture lags; then it is tried again later. One
 that fails has found nothing new.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MODULE = "spark_jobs.reports.beside"
+MODULE = "spark_jobs.reports.look_process"
 MOST_EVENTS = 50_000  # the newest, that are looked at
 MOST_LAG = 2_000  # waiting trace messages: beyond that, capture has the machine to itself
 # Memory that is reserved and not used counts against the bound, too.

@@ -14,15 +14,15 @@ from model.doubtful import MOST_DOUBTFUL, DoubtfulDelivery, DoubtfulSpan
 from model.jobs import Problem
 from model.sound import MOST_LATE, MOST_QUIET, Late, Soundness, doubts_of
 from model.words import Via
-from spark_jobs.archive.reader import Archive
-from spark_jobs.chains.history import History
 from spark_jobs.chains.in_memory import SpanColumns, chain_of, leads, ranges_of
-from spark_jobs.chains.ranges import Flags, Longs, Range, Ranges
 from spark_jobs.chains.search import ChainQuestion, ChainResult, by_participant, numbers_of
-from spark_jobs.chains.slices import Slice, parts_of, rows_per_slice
-from spark_jobs.chains.source import read
 from spark_jobs.chains.span_columns import columns_for, span_of
 from spark_jobs.errors import JobError
+from spark_jobs.events.archive import Archive
+from spark_jobs.events.history import History
+from spark_jobs.events.ranges import Flags, Longs, Range, Ranges
+from spark_jobs.events.slices import Slice, parts_of, rows_per_slice
+from spark_jobs.events.source import read
 from spark_jobs.progress import Meter
 from spark_jobs.spark.database import DatabaseAddress
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from model.ways import effects_of, step_of_part, ways_between
 from model.words import EventType, Via
-from spark_jobs.chains.ranges import Flags, Longs, Range
+from spark_jobs.events.ranges import Flags, Longs, Range
 
 
 class LinkColumns(NamedTuple):

@@ -22,9 +22,9 @@ from itc import Relation, packed_height_at
 from model.exports import CONCURRENT
 from model.jobs import Problem
 from model.ranges import first_reached
-from spark_jobs.chains.history import ChainEnd, History
-from spark_jobs.chains.ranges import Range, Ranges, compare, merge
 from spark_jobs.errors import JobError
+from spark_jobs.events.history import ChainEnd, History
+from spark_jobs.events.ranges import Range, Ranges, compare, merge
 
 Form: TypeAlias = Literal["ranges", "scan", "walk"]
 

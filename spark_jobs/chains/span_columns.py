@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from model.jobs import Problem
 from model.words import EdgeKind, Via
-from spark_jobs.chains.causes import link_rows
 from spark_jobs.chains.in_memory import LinkColumns, SpanColumns, places_of
-from spark_jobs.chains.ranges import Longs
 from spark_jobs.errors import JobError
+from spark_jobs.events.causes import link_rows
+from spark_jobs.events.ranges import Longs
 from spark_jobs.spark.columns import arrow_schema
 
 COLUMNS = ("id", "type", "participant", "height", "seq", "cause_id", "quiet", "links")

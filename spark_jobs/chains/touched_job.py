@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from model.answers import Verdict, touched_sentence
+from model.blocks import MAX_ID
 from model.described import json_of
 from model.evidence import Start, TouchedSummary
 from model.exports import Format, Quota, manifest_of
@@ -24,19 +25,19 @@ from model.jobs import Problem
 from model.ranges import Holds, first_reached
 from model.sound import Soundness
 from model.words import BY_BROKER, EdgeKind, EventType, how_of
-from spark_jobs.chain import Stopwatch, versions
-from spark_jobs.chains.executors import render_slices, tasks_at_a_time
-from spark_jobs.chains.history import MAX_ID, ChainEnd, History, chunks
-from spark_jobs.chains.ranges import Range, Ranges
-from spark_jobs.chains.search import soundness_of
-from spark_jobs.chains.slices import spans_that_fit
 from spark_jobs.errors import JobError
+from spark_jobs.events.history import ChainEnd, History, chunks
+from spark_jobs.events.ranges import Range, Ranges
+from spark_jobs.events.slices import spans_that_fit
+from spark_jobs.events.slices_job import tasks_at_a_time
 from spark_jobs.export import open_whole, write_file
-from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
 from spark_jobs.formats.parquet import stream_of, write_row_groups
-from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.signing import sign
+from spark_jobs.formats.renderer import Chain, Renderer, Sink, write_chunks
+from spark_jobs.formats.renderer_job import render_slices
+from spark_jobs.progress import Meter, Report, Stopwatch, silent
+from spark_jobs.signature import sign
 from spark_jobs.spark.database import DatabaseAddress
+from spark_jobs.spark.versions import versions
 
 Json: TypeAlias = dict[str, Any]
 
@@ -118,7 +119,7 @@ def run(spark: SparkSession, request: TouchedRequest, report: Report = silent) -
         newest = history.newest_until(start.trace, MAX_ID)
         as_of = start.id if newest is None else newest[0]
         gaps = history.gaps(start.trace, start.id, MAX_ID)
-        soundness = soundness_of(history, start.trace, start.id, MAX_ID)
+        soundness = history.soundness(start.trace, start.id, MAX_ID)
         caused = _follow(history, start, as_of)
         rest = Verdict.unknown if gaps or soundness.doubts else Verdict.cannot_have
         doubtful = history.doubtful(start.trace, start.id, as_of).future()

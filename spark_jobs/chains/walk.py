@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from model.ways import MOST_REACHED, Frontier, in_turns
 from model.words import IS_CONVERSATION, EdgeKind, EventType, Via
-from spark_jobs.chains.history import chunks
 from spark_jobs.chains.in_memory import SpanColumns
 from spark_jobs.chains.span_columns import columns_for, span_of
+from spark_jobs.events.history import chunks
 from spark_jobs.spark.columns import restore, select
 from spark_jobs.spark.database import Connection
 

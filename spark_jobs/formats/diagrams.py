@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from model.words import EventType
-from spark_jobs.chains.causes import NamedCause, causes_in
-from spark_jobs.chains.ranges import Ranges
-from spark_jobs.formats.chain import Chain, DiagramLane, Renderer, Sink
+from spark_jobs.events.causes import NamedCause, causes_in
+from spark_jobs.events.ranges import Ranges
 from spark_jobs.formats.fields import compact
 from spark_jobs.formats.lines import one_line
+from spark_jobs.formats.renderer import Chain, DiagramLane, Renderer, Sink
 
 COLUMNS = (
     *("id", "type", "participant", "seq", "height", "recorded_at", "exchange", "queue"),

@@ -19,7 +19,7 @@ from itc import packed_text
 from model.event import EVENT_FIELDS, Kind
 from model.payloads import payload_text
 from model.times import iso_time
-from spark_jobs.chains.causes import causes_in
+from spark_jobs.events.causes import causes_in
 
 Columns = dict[str, list[Any]]
 

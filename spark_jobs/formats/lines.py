@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from model.times import iso_time
-from spark_jobs.chains.causes import causes_in
-from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
+from spark_jobs.events.causes import causes_in
 from spark_jobs.formats.fields import EVENT_COLUMNS, EXPORTED, compact, event_fields, json_texts
+from spark_jobs.formats.renderer import Chain, Renderer, Sink, write_chunks
 
 LINE = "{" + ",".join(f'"{name}":%s' for name in EXPORTED) + "}"
 # The names in tables of properties, each with the names in tables under it.

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from model.event import Kind
-from spark_jobs.formats.chain import Chain, Renderer, Sink
 from spark_jobs.formats.fields import DERIVED, EVENT_COLUMNS, EXPORTED, compact, event_fields
+from spark_jobs.formats.renderer import Chain, Renderer, Sink
 
 TYPES: dict[Kind | Literal["links"], pa.DataType] = {
     "number": pa.int64(),

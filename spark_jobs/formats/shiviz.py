@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from itc import unpack
-from spark_jobs.chains.causes import NamedCause
-from spark_jobs.formats.chain import Chain, DiagramLane, Renderer, Sink, write_chunks
+from spark_jobs.events.causes import NamedCause
 from spark_jobs.formats.diagrams import caption, inside_links
 from spark_jobs.formats.fields import compact
 from spark_jobs.formats.lines import one_line
+from spark_jobs.formats.renderer import Chain, DiagramLane, Renderer, Sink, write_chunks
 
 EXPRESSION = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*}) ?(?<links>.*)"
 COLUMNS = (

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from spark_jobs.interchange.seen import BROKER_NAMES, MessageNotes, PeriodShapes, Route
 from spark_jobs.interchange.shapes import JAVASCRIPT_NAMES, Json
+from spark_jobs.interchange.traffic import BROKER_NAMES, MessageNotes, PeriodShapes, Route
 
 VERSION = "3.1.0"
 AMQP_BINDING = "0.3.0"

@@ -18,7 +18,7 @@ from model.words import EventType
 
 if TYPE_CHECKING:
     from model.conversations import BrokerAct, Conversation, Message
-    from spark_jobs.reports.gathering import ConversationRows
+    from spark_jobs.reports.conversations import ConversationRows
 
 # What is so from the beginning has this time, as the standard says.
 EPOCH_BEGIN = "1970-01-01T00:00:00Z"

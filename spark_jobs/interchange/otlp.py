@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from model.texts import storable
-from spark_jobs.interchange.tracing import ExportedSpan, Value
+from spark_jobs.interchange.spans import ExportedSpan, Value
 
 Json: TypeAlias = dict[str, Any]
 

@@ -21,13 +21,13 @@ from model.assertions.assertion import Acknowledged, Assertion, LeadsTo, Precede
 from model.assertions.judging import AssertionVerdict
 from model.assertions.language import from_json, to_json
 from model.assertions.missing import may_lack
+from model.blocks import MAX_ID
 from model.gaps import Gap
 from model.reports.assertions import AssertionReport, AssertionResult, ShownCase
 from model.words import Via
-from spark_jobs.chains.history import MAX_ID
 from spark_jobs.progress import Meter
-from spark_jobs.reports.assertions.by_clocks import by_clocks
-from spark_jobs.reports.assertions.by_links import by_links
+from spark_jobs.reports.assertions.clocks_job import by_clocks
+from spark_jobs.reports.assertions.links_job import by_links
 from spark_jobs.reports.period import Period
 from spark_jobs.reports.request import ReportRequest
 from spark_jobs.spark.failures import spark_errors

@@ -21,7 +21,7 @@ from model.variants import failures_of, messages_of_events, variant_of, waits
 from model.words import EventType
 
 if TYPE_CHECKING:
-    from spark_jobs.reports.gathering import ConversationRows
+    from spark_jobs.reports.conversations import ConversationRows
 
 Json: TypeAlias = dict[str, Any]
 Row: TypeAlias = Mapping[str, Any]

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from model.words import Via
 from spark_jobs.reports.brief import Brief, Horizon, brief_in, brief_of, text_of
-from spark_jobs.reports.gathering import COLUMNS, conversation_events, conversations, end_of
+from spark_jobs.reports.conversations import COLUMNS, conversations_in, end_of
+from spark_jobs.reports.conversations_job import conversation_events
 from spark_jobs.reports.period import Period
 from spark_jobs.spark.database import DatabaseAddress
 
@@ -58,7 +59,7 @@ def _brief_lines(via: Via, begin: int, end: int) -> Callable[[Batches], Iterator
         described: set[str] = set()
         lines = (
             text_of(brief_of(rows, described))
-            for rows in conversations(batches, via)
+            for rows in conversations_in(batches, via)
             if begin <= rows.conversation.began_at < end
         )
         yield from _line_batches(lines)

@@ -1,360 +1,450 @@
-"""Keys among pairs of paths: judged by their figures, compared with each other, made rules.
+"""The report ``correlations``: which field of deliveries equals which field of later publishes.
 
-Many publishes repeat a value that their participant was handed, which alone says little: tenants,
-states and the time of day repeat, too. A key means one message, or the few of one conversation; it
-does not fit as well further back; its values begin once; and it agrees with links that messages
-carry, and with better pairs. A few rules then cover the pairs that pass. Nothing here does I/O.
+A survey of a part of the events finds the paths that may hold keys at all. Each task turns its
+events into rows (`value_rows`), one per value at a path; rows of equal values are brought together,
+compared (`value_matches`) and judged (`key_pairs`). Of very many events, some stretches are
+sampled. Spark needs one shuffle; few events are compared in one process (`look`).
 """
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from model.in_hand import AloneInHand
-from model.reports.correlations import RuleKind
-from spark_jobs.reports.flattening import PROPERTY
-from spark_jobs.reports.matching import Hits, PairFigures
-from spark_jobs.reports.survey import KeyPath, KeyRefusal
+from model.in_hand import COLUMNS as HAND_COLUMNS
+from model.in_hand import AloneInHand, HandRow, alone_in_hand
+from model.reports.correlations import (
+    CorrelationReport,
+    Example,
+    InHand,
+    Places,
+    ProposedRule,
+    RefusedPair,
+    RefusedPlace,
+    UserShare,
+)
+from model.who import Who
+from model.words import LINKED, EventType
+from spark_jobs.events.ranges import Longs
+from spark_jobs.events.slices import MOST_ROWS, Slice, spans
+from spark_jobs.events.source import read
+from spark_jobs.progress import Meter
+from spark_jobs.reports.key_pairs import (
+    PairJudge,
+    PathPair,
+    Proposal,
+    Proposals,
+    in_hand,
+    pairs_of,
+    targets_of,
+)
+from spark_jobs.reports.message_fields import NOT_WHOLE, Field, fields_of
+from spark_jobs.reports.one_program import Program, aliases, merge, programs_of
+from spark_jobs.reports.period import Period
+from spark_jobs.reports.request import Json, ReportRequest
+from spark_jobs.reports.survey import KeyPath, SurveyEvent, survey_paths
+from spark_jobs.reports.value_matches import (
+    Flags,
+    Members,
+    ValueMatches,
+    members_of,
+)
+from spark_jobs.reports.value_rows import COLUMNS, Gathering, matches_in, row_maker, row_matcher
 
-Json: TypeAlias = dict[str, Any]
-
-# A pair with fewer hits, or fewer values, is no evidence.
-LEAST_HITS = 10
-LEAST_VALUES = 5
-# The share of hits that may be there further back as well.
-MOST_CHANCE = 0.1
-# The share of hits for which it must be known whether they are by chance.
-LEAST_MEASURED = 0.25
-# Messages that a hit may mean, on average: a conversation has a few.
-MOST_MEANT = 4.0
-# How often a value is made up anew, on average.
-MOST_ORIGINS = 1.5
-# The same for short values, equal by accident: numbers that several programs count up.
-MOST_ORIGINS_SHORT = 1.1
-# The share that must agree with links or with better pairs, and the least number compared.
-LEAST_AGREEMENT = 0.9
-LEAST_COMPARED = 10
-# The same for numbers that count up.
-COUNTER_AGREEMENT = 0.99
-# A rule has to add this share of what another could still explain.
-LEAST_ADDED = 0.02
-# The share of a reply's hits that must be replies.
-LEAST_REPLIES = 0.9
-# A value that comes back in this share of messages is handed on: it names no single message.
-HANDED_ON = 0.5
-# Pairs that share this part of their publishes are as good as each other.
-AS_GOOD = 0.95
-MOST_PROPOSALS = 20
-
-
-class PathPair(NamedTuple):
-    """A pair of paths, with its figures."""
-
-    parent: KeyPath
-    child: KeyPath
-    hits: int
-    unique: int
-    candidates: int
-    measured: int
-    chance: int
-    origins: int
-    values: int
-    replies: int
-
-    @property
-    def ambiguity(self) -> float:
-        """Messages that a hit may mean, on average."""
-        return self.candidates / self.hits
-
-    @property
-    def by_chance(self) -> float | None:
-        """The share of measured hits that have one further back, too; None if too few are.
-
-        In a short period only the last hits are, which say nothing about the others.
-        """
-        is_enough = self.measured >= max(LEAST_COMPARED, LEAST_MEASURED * self.hits)
-        return self.chance / self.measured if is_enough else None
-
-    @property
-    def worth(self) -> tuple[bool, float, bool, int, str, str]:
-        """A sort key: better pairs are greater."""
-        is_long = self.parent.is_long and self.child.is_long
-        good = self.hits / self.ambiguity * (1 - (self.by_chance or 0.0))
-        texts = (self.parent.text, self.child.text)
-        return (is_long, good, texts[0] == texts[1], -sum(map(len, texts)), *texts)
+# Events that are looked at; of more, this many in stretches that lie evenly.
+MOST_EVENTS = 1_000_000
+STRETCHES = 20
+# The survey: events of a part, and parts.
+SURVEYED, PARTS = 1_000, 20
+# Publishes whose hits are kept, to compare pairs with each other, and the most hits of a task.
+KEPT_PUBLISHES = 10_000
+# Rows that one task compares, at about 200 bytes each.
+TASK_ROWS = 1_000_000
+# Rows that are read at a time.
+BATCH_ROWS = 65_536
+EXAMPLES = 10
+LONGEST_SHOWN = 100
+MOST_REFUSED = 50
+MOST_USERS = 10
 
 
-@dataclass
-class Proposal:
-    """Pairs that make a rule, or several that mean the same; the best first."""
+class Sample(NamedTuple):
+    """The events looked at: stretches of ids, and the events as columns (see `members_of`)."""
 
-    kind: RuleKind
-    pairs: list[PathPair]
-    agreement: float | None
-    linked: int
-    gain: int
-    equivalents: list[PathPair] = field(default_factory=list)
+    spans: list[tuple[int, int]]
+    roll: dict[str, Longs]
+    events: int  # in the period
 
-    @property
-    def best(self) -> PathPair:
-        return self.pairs[0]
 
-    @property
-    def hits(self) -> int:
-        """The least number of publishes that it explains."""
-        return max(pair.hits for pair in self.pairs)
-
-    def rules(self) -> list[Json]:
-        best = self.best
-        name = "found-" + _slug(best.child.text)
-        if self.kind == "conversation":
-            texts = dict.fromkeys(
-                place.text for pair in self.pairs for place in (pair.child, pair.parent)
+def correlate(
+    gathering: Gathering, request: ReportRequest, period: Period, meter: Meter
+) -> CorrelationReport:
+    """The report, however its rows are gathered."""
+    if period.ids is None:
+        return CorrelationReport(
+            **request.facts(period),
+            **_counts(0, 0, 0, Counter()),
+            proposals=[],
+            refused=[],
+            places=[],
+            programs=[],
+            in_hand=[],
+        )
+    sample = _sample_of(period)
+    skipped: Counter[str] = Counter()
+    paths = _survey(request, period, sample, skipped)
+    meter.enter("comparing", 20.0)
+    usable = [path for path in paths if path.refusal is None]
+    matches, members = _compare(gathering, request, period, sample, usable)
+    programs = programs_of(matches.programs, period.history.connection, period.trace)
+    if programs:
+        meter.enter("comparing programs", 60.0)
+        as_one = sample._replace(roll=merge(sample.roll, programs))
+        matches, members = _compare(gathering, request, period, as_one, usable, programs)
+    meter.enter("judging", 90.0)
+    decision, causes = _judge(period, sample, usable, matches)
+    hands = in_hand(_alone(period, sample), causes, EXAMPLES)
+    roll = as_one.roll if programs else sample.roll
+    reacting = roll["participant"][_flag_reactions(roll, members)]
+    reactions = len(reacting)
+    users = period.history.users(period.trace, np.unique(roll["participant"]).tolist())
+    of_users = _by_user(reacting, users)
+    names = period.history.names(period.trace, {hand.participant for hand in hands})
+    return CorrelationReport(
+        **request.facts(period),
+        **_counts(sample.events, len(sample.roll["id"]), reactions, skipped),
+        proposals=[
+            _proposal(
+                number,
+                proposal,
+                reactions,
+                _examples(period, proposal, matches, usable),
+                _shares(
+                    proposal,
+                    _by_user(_publishers(proposal, matches, usable, roll), users),
+                    of_users,
+                ),
             )
-            if len(texts) == 1:
-                return [{"name": name, "kind": self.kind, "child": best.child.text}]
-            return [
-                {"name": "found-" + _slug(text), "kind": self.kind, "child": text, "space": name}
-                for text in texts
-            ]
-        rule: Json = {"name": name, "kind": self.kind}
-        if self.kind == "reply":
-            rule["child"] = [f"{PROPERTY}/routing_key", best.child.text]
-            rule["parent"] = [f"{PROPERTY}/reply_to", best.parent.text]
-            return [{**rule, "sure": False}]
-        return [{**rule, "child": best.child.text, "parent": best.parent.text, "sure": False}]
-
-
-class PairRefusal(NamedTuple):
-    """A pair of paths that many publishes share, and that is no key."""
-
-    pair: PathPair
-    refusal: KeyRefusal
-    share: float | None = None  # that agrees, where the refusal is about agreement
-
-
-class Proposals(NamedTuple):
-    """The proposals, the best first, and the pairs refused."""
-
-    proposals: list[Proposal]
-    refused: list[PairRefusal]
-
-
-def _slug(text: str) -> str:
-    part, _, pointer = text.removeprefix("$message.").partition("#/")
-    name = re.sub("[^A-Za-z0-9]+", "-", f"{part}-{pointer}").strip("-").lower()
-    return name[:50].rstrip("-")
-
-
-def pairs_of(paths: Sequence[KeyPath], figures: PairFigures) -> list[PathPair]:
-    """The pairs with enough evidence, from their figures in all parts."""
-    keys = np.stack([figures.parent, figures.child])
-    pairs, inverse = np.unique(keys, axis=1, return_inverse=True)
-    sums = np.zeros((len(figures) - 2, pairs.shape[1]), dtype=np.int64)
-    for number, column in enumerate(figures[2:]):
-        np.add.at(sums[number], inverse.ravel(), column)
-    rows = np.concatenate([pairs, sums]).T.tolist()
-    path_pairs = (PathPair(paths[parent], paths[child], *rest) for parent, child, *rest in rows)
-    return [pair for pair in path_pairs if pair.hits >= LEAST_HITS]
-
-
-def targets_of(paths: Sequence[KeyPath], hits: Hits) -> dict[tuple[str, str], dict[int, set[int]]]:
-    """The messages that publishes may mean, by pair (of texts) and publish."""
-    targets: dict[tuple[str, str], dict[int, set[int]]] = {}
-    columns = (hits.parent, hits.child, hits.event, hits.message)
-    for parent, child, event, message in zip(*(c.tolist() for c in columns), strict=True):
-        pair = (paths[parent].text, paths[child].text)
-        targets.setdefault(pair, {}).setdefault(event, set()).add(message)
-    return targets
-
-
-class PairJudge:
-    """Judges the pairs of one period, from the best to the worst."""
-
-    def __init__(
-        self,
-        pairs: Sequence[PathPair],
-        targets: Mapping[tuple[str, str], Mapping[int, set[int]]],
-        linked: Mapping[int, set[int]],
-    ) -> None:
-        self._pairs = sorted(pairs, key=lambda pair: pair.worth, reverse=True)
-        self._targets = targets
-        self._linked = linked
-        self._refused: list[PairRefusal] = []
-
-    def judge(self) -> Proposals:
-        accepted: list[PathPair] = []
-        for pair in self._pairs:
-            refused = self._look(pair, accepted)
-            if refused is None:
-                accepted.append(pair)
-            else:
-                self._refused.append(refused)
-        kinds = {True: [], False: []}  # type: dict[bool, list[PathPair]]
-        for pair in accepted:
-            kinds[self._kind(pair) == "conversation"].append(pair)
-        proposals = [*self._cover(kinds[False]), *self._cover(kinds[True])]
-        proposals.sort(key=lambda proposal: -proposal.hits * (1 if proposal.best.worth[0] else 0.5))
-        worst = sorted(self._refused, key=lambda refusal: -refusal.pair.hits)
-        return Proposals(proposals[:MOST_PROPOSALS], worst)
-
-    def _targets_of(self, pair: PathPair) -> Mapping[int, set[int]]:
-        return self._targets.get((pair.parent.text, pair.child.text), {})
-
-    def _look(self, pair: PathPair, better: Sequence[PathPair]) -> PairRefusal | None:
-        refusal = _by_itself(pair)
-        if refusal is not None:
-            return PairRefusal(pair, refusal)
-        of_links = agreement(self._targets_of(pair), self._linked)[0]
-        if of_links is not None and of_links < LEAST_AGREEMENT:
-            return PairRefusal(pair, KeyRefusal.unlinked, of_links)
-        shares = [of_links]
-        for rival in better:
-            share, _ = agreement(self._targets_of(pair), self._targets_of(rival))
-            if share is not None and share < LEAST_AGREEMENT:
-                return PairRefusal(pair, KeyRefusal.disagrees, share)
-            if not rival.child.is_counted:
-                shares.append(share)
-        agreements = [share for share in shares if share is not None]
-        if pair.child.is_counted and (not agreements or min(agreements) < COUNTER_AGREEMENT):
-            return PairRefusal(pair, KeyRefusal.counter, min(agreements, default=None))
-        return None
-
-    def _kind(self, pair: PathPair) -> RuleKind:
-        """Reply or parent where a value means one message, conversation where it goes on."""
-        if pair.replies >= LEAST_REPLIES * pair.hits:
-            return "reply"
-        parent, child = pair.parent.text, pair.child.text
-        if parent == child:
-            return "conversation"
-        targets, parent_targets = self._targets_of(pair), self._targets.get((parent, parent), {})
-        # A message that names another has its own id at the path where the other has its id.
-        of_its_own = len(_equal_events(targets, parent_targets)) < HANDED_ON * len(targets)
-        # Children of a child do not repeat its value; a message that is published again does.
-        child_targets = self._targets.get((child, child), {})
-        goes_on = len(child_targets) - len(
-            _equal_events(child_targets, parent_targets)
-        ) >= HANDED_ON * len(targets)
-        # And it is not the other way round just as well.
-        is_mutual = len(self._targets.get((child, parent), {})) >= HANDED_ON * len(targets)
-        return "parent" if of_its_own and not goes_on and not is_mutual else "conversation"
-
-    def _cover(self, pairs: Sequence[PathPair]) -> list[Proposal]:
-        """A few rules that explain as much as all pairs do: each adds something."""
-        explained: set[int] = set()
-        proposals: list[Proposal] = []
-        for pair in pairs:
-            publishes = self._targets_of(pair).keys()
-            new = publishes - explained
-            is_worth_it = len(new) >= max(1.0, LEAST_ADDED * len(publishes))
-            if is_worth_it and self._adds(pair, proposals, len(new)):
-                explained |= new
-            else:
-                self._note_equal(pair, proposals)
-        return proposals
-
-    def _note_equal(self, pair: PathPair, proposals: Sequence[Proposal]) -> None:
-        """Add a pair to the proposal that explains the same publishes."""
-        publishes = self._targets_of(pair).keys()
-        for proposal in proposals:
-            explained = self._targets_of(proposal.best).keys()
-            common = len(explained & publishes)
-            if common >= AS_GOOD * max(len(explained), len(publishes)):
-                proposal.equivalents.append(pair)
-                return
-
-    def _adds(self, pair: PathPair, proposals: list[Proposal], new: int) -> bool:
-        """Add a pair: as a proposal, or to one whose conversations it continues."""
-        kind = self._kind(pair)
-        if kind == "conversation":
-            for proposal in proposals:
-                texts = {p.text for member in proposal.pairs for p in (member.parent, member.child)}
-                if {pair.parent.text, pair.child.text} & texts:
-                    proposal.pairs.append(pair)
-                    proposal.gain += new
-                    return True
-            if pair.parent.text != pair.child.text and pair.hits < LEAST_HITS:
-                return False
-        share, linked = agreement(self._targets_of(pair), self._linked)
-        proposals.append(Proposal(kind, [pair], share, linked, new))
-        return True
-
-
-def agreement(
-    targets: Mapping[int, set[int]], reference: Mapping[int, set[int]]
-) -> tuple[float | None, int]:
-    """The share of common publishes that mean the same, and their number; None for too few."""
-    small, large = (targets, reference) if len(targets) < len(reference) else (reference, targets)
-    common = [event for event in small if event in large]
-    if len(common) < LEAST_COMPARED:
-        return None, len(common)
-    return sum(not small[event].isdisjoint(large[event]) for event in common) / len(common), len(
-        common
+            for number, proposal in enumerate(decision.proposals, 1)
+        ],
+        refused=[
+            RefusedPair(
+                **_figures(refusal.pair, reactions),
+                why=refusal.refusal.value,
+                agreement=refusal.share,
+            )
+            for refusal in decision.refused[:MOST_REFUSED]
+        ],
+        places=[
+            RefusedPlace(path.text, path.refusal.value)
+            for path in paths
+            if path.refusal is not None
+        ][:MOST_REFUSED],
+        programs=[program.describe() for program in programs],
+        in_hand=[
+            InHand(
+                Who(participant, names[participant][0]),
+                publishes,
+                linked,
+                agreement,
+                [Example(publish, delivery, None) for publish, delivery in examples],
+            )
+            for participant, publishes, linked, agreement, examples in hands
+        ],
     )
 
 
-def _equal_events(targets: Mapping[int, set[int]], reference: Mapping[int, set[int]]) -> list[int]:
+def _counts(events: int, looked_at: int, reactions: int, skipped: Counter[str]) -> Json:
+    return {
+        "events": events,
+        "looked_at": looked_at,
+        "looked_at_all": events == looked_at,
+        "reactions": reactions,
+        "left_out": dict(sorted(skipped.items())),
+    }
+
+
+def _sample_of(period: Period) -> Sample:
+    assert period.ids is not None  # noqa: S101 - the caller looked
+    first, last = period.ids
+    count = f"SELECT count(*) AS n FROM events WHERE {_condition(period, first, last)}"
+    events = int(period.history.connection.rows(count)[0]["n"])
+    stretches = [(first, last)]
+    if events > MOST_EVENTS:
+        step = (last - first + 1) / STRETCHES
+        width = int(step * MOST_EVENTS / events)
+        stretches = [
+            (first + int(k * step), first + int(k * step) + width - 1) for k in range(STRETCHES)
+        ]
+    return Sample(stretches, _roll(period, stretches), events)
+
+
+def _condition(period: Period, first: int, last: int) -> str:
+    return (
+        f"trace_id = {period.trace} AND id BETWEEN {first} AND {last} AND NOT quiet"
+        f" AND recorded_at >= {period.since} AND recorded_at < {period.until}"
+    )
+
+
+def _roll(period: Period, stretches: Sequence[tuple[int, int]]) -> dict[str, Longs]:
+    names = ("id", "is_publish", "participant")
+    columns: dict[str, list[Longs]] = {name: [np.empty(0, np.int64)] for name in names}
+    for first, last in stretches:
+        sql = (
+            "SELECT id, participant, CASE WHEN type = 0 THEN 1 ELSE 0 END AS is_publish FROM events"
+            f" WHERE {_condition(period, first, last)} ORDER BY id"
+        )
+        for batch in period.history.connection.query(sql, BATCH_ROWS):
+            for name in names:
+                columns[name].append(np.asarray(batch.column(name), np.int64))
+    return {name: np.concatenate(parts) for name, parts in columns.items()}
+
+
+def _survey(
+    request: ReportRequest, period: Period, sample: Sample, skipped: Counter[str]
+) -> list[KeyPath]:
+    roll = sample.roll
+    reacting = set(np.unique(roll["participant"][roll["is_publish"] == 0]).tolist())
+    ids = roll["id"]
+    size = len(ids)
+    starts = range(0, size, max(SURVEYED, -(-size // PARTS)))
+    parts = (
+        _part(
+            request,
+            period,
+            Slice(period.trace, int(ids[k]), int(ids[min(k + SURVEYED, size) - 1])),
+            skipped,
+        )
+        for k in starts
+    )
+    return survey_paths(parts, reacting)
+
+
+def _part(
+    request: ReportRequest, period: Period, part: Slice, skipped: Counter[str]
+) -> list[SurveyEvent]:
     return [
-        event
-        for event, messages in targets.items()
-        if not messages.isdisjoint(reference.get(event, ()))
+        SurveyEvent(
+            event["id"],
+            event["type"] == EventType.published,
+            event["participant"],
+            event["cause_id"] or event["id"],
+            event["recorded_at"],
+            _fields(event, skipped),
+        )
+        for batch in read(request.database, COLUMNS, part)
+        for event in batch.to_pylist()
+        if period.holds(event["recorded_at"]) and not event["quiet"]
     ]
 
 
-def _by_itself(pair: PathPair) -> KeyRefusal | None:
-    """The reason against a pair by its own figures."""
-    if pair.values < LEAST_VALUES:
-        return KeyRefusal.repeats
-    if (pair.by_chance or 0.0) >= MOST_CHANCE:
-        return KeyRefusal.chance
-    if pair.ambiguity > MOST_MEANT:
-        return KeyRefusal.ambiguous
-    most_origins = MOST_ORIGINS if pair.worth[0] else MOST_ORIGINS_SHORT
-    if pair.origins > most_origins * pair.hits:
-        return KeyRefusal.many_origins
+def _fields(event: Json, skipped: Counter[str]) -> list[Field]:
+    if event["payload_bytes"] and not event["body"]:
+        skipped[NOT_WHOLE] += 1
+    return fields_of(json.loads(event["properties"]), event["body"], skipped)
+
+
+def _compare(
+    gathering: Gathering,
+    request: ReportRequest,
+    period: Period,
+    sample: Sample,
+    paths: Sequence[KeyPath],
+    programs: Sequence[Program] = (),
+) -> tuple[ValueMatches, Members]:
+    roll = sample.roll
+    members = members_of(roll, len(sample.spans))
+    size, tasks = len(roll["id"]), gathering.tasks
+    count = max(1, -(-max(tasks, -(-size // MOST_ROWS)) // len(sample.spans)))
+    slices = [part for ends in sample.spans for part in spans(period.trace, *ends, count)]
+    parts = max(tasks, size * max(len(paths), 1) // 2 // TASK_ROWS)
+    one_in = max(1, int(roll["is_publish"].sum()) // KEPT_PUBLISHES)
+    numbers = {path.text: number for number, path in enumerate(paths)}
+    make_rows = row_maker(period.since, period.until, numbers, aliases(programs))
+    match_rows = row_matcher(members, [path.is_long for path in paths], one_in)
+    return matches_in(
+        gathering.gather(request.database, slices, make_rows, match_rows, parts)
+    ), members
+
+
+def _flag_reactions(roll: dict[str, Longs], members: Members) -> Flags:
+    """Flag publishes of participants that were handed something before."""
+    handed = roll["is_publish"] == 0
+    first = np.full(len(members.numbers), np.iinfo(np.int64).max)
+    index = np.searchsorted(members.numbers, roll["participant"])
+    np.minimum.at(first, index[handed], roll["id"][handed])
+    flags: Flags = ~handed & (roll["id"] > first[index])
+    return flags
+
+
+def _by_user(participants: Longs, users: Mapping[int, str]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    numbers, times = np.unique(participants, return_counts=True)
+    for number, count in zip(numbers.tolist(), times.tolist(), strict=True):
+        counts[users.get(number, "")] += count
+    return counts
+
+
+def _publishers(
+    proposal: Proposal, matches: ValueMatches, paths: Sequence[KeyPath], roll: dict[str, Longs]
+) -> Longs:
+    """The publishers of a proposal's hits, one per publish that was kept."""
+    events = np.unique(matches.hits.event[_hits_of(proposal, matches, paths)])
+    return roll["participant"][np.searchsorted(roll["id"], events)]
+
+
+def _shares(
+    proposal: Proposal, publishes: Counter[str], reactions: Counter[str]
+) -> list[UserShare]:
+    """Each user's part in a proposal, extrapolated from the publishes that were kept."""
+    total = max(1, publishes.total())
+    shares = [
+        UserShare(
+            user,
+            round(publishes[user] / total, 3),
+            round(min(1.0, proposal.best.hits * publishes[user] / total / count), 3),
+            count,
+        )
+        for user, count in reactions.items()
+    ]
+    shares.sort(key=lambda share_row: (-share_row.share, -share_row.reactions))
+    return shares[:MOST_USERS]
+
+
+def _edges(period: Period, sample: Sample) -> tuple[Longs, Longs]:
+    """Links that messages carry, as two columns: effects and the messages that led to them."""
+    columns: list[list[Longs]] = [[np.empty(0, np.int64)] for _ in range(2)]
+    for first, last in sample.spans:
+        sql = (
+            "SELECT g.effect_id AS effect, coalesce(n.cause_id, g.cause_id) AS message"
+            " FROM edges g LEFT JOIN events n ON n.id = g.cause_id"
+            f" WHERE g.trace_id = {period.trace} AND g.effect_id BETWEEN {first} AND {last}"
+            f" AND g.kind IN ({', '.join(map(str, map(int, LINKED)))})"
+        )
+        for batch in period.history.connection.query(sql, BATCH_ROWS):
+            for number in range(2):
+                columns[number].append(np.asarray(batch.column(number), np.int64))
+    effects, messages = (np.concatenate(parts) for parts in columns)
+    return effects, messages
+
+
+def _judge(
+    period: Period, sample: Sample, paths: Sequence[KeyPath], matches: ValueMatches
+) -> tuple[Proposals, dict[int, int]]:
+    """The proposals, and the one message that led to a publish, where links or keys tell it."""
+    effects, messages = _edges(period, sample)
+    linked: dict[int, set[int]] = {}
+    for effect, message in zip(effects.tolist(), messages.tolist(), strict=True):
+        linked.setdefault(effect, set()).add(message)
+    targets = targets_of(paths, matches.hits)
+    proposals = PairJudge(pairs_of(paths, matches.pairs), targets, linked).judge()
+    causes = dict(linked)
+    for proposal in proposals.proposals:
+        for pair in proposal.pairs:
+            for event, event_messages in targets.get(
+                (pair.parent.text, pair.child.text), {}
+            ).items():
+                causes.setdefault(event, event_messages)
+    alone = {
+        event: next(iter(event_messages))
+        for event, event_messages in causes.items()
+        if len(event_messages) == 1
+    }
+    return proposals, alone
+
+
+def _alone(period: Period, sample: Sample) -> Iterator[AloneInHand]:
+    for first, last in sample.spans:
+        yield from alone_in_hand(_hand_rows(period, first, last))
+
+
+def _hand_rows(period: Period, first: int, last: int) -> Iterator[HandRow]:
+    sql = f"SELECT {HAND_COLUMNS} FROM events WHERE {_condition(period, first, last)} ORDER BY id"
+    for batch in period.history.connection.query(sql, BATCH_ROWS):
+        columns = [batch.column(number).to_pylist() for number in range(batch.num_columns)]
+        yield from zip(*columns, strict=True)
+
+
+def _proposal(
+    number: int,
+    proposal: Proposal,
+    reactions: int,
+    examples: list[Example],
+    users: list[UserShare],
+) -> ProposedRule:
+    return ProposedRule(
+        number=number,
+        kind=proposal.kind,
+        rules=proposal.rules(),
+        **_figures(proposal.best, reactions),
+        agreement=proposal.agreement,
+        linked=proposal.linked,
+        also=[Places(pair.parent.text, pair.child.text) for pair in proposal.equivalents[:10]],
+        examples=examples,
+        users=users,
+    )
+
+
+def _figures(pair: PathPair, reactions: int) -> Json:
+    return {
+        "parent": pair.parent.text,
+        "child": pair.child.text,
+        "publishes": pair.hits,
+        "support": round(pair.hits / max(reactions, 1), 4),
+        "ambiguity": round(pair.ambiguity, 3),
+        "chance": None if pair.by_chance is None else round(pair.by_chance, 4),
+        "begun": round(pair.origins / pair.hits, 3),
+        "values": pair.values,
+    }
+
+
+def _examples(
+    period: Period, proposal: Proposal, matches: ValueMatches, paths: Sequence[KeyPath]
+) -> list[Example]:
+    child, hits = proposal.best.child.text, matches.hits
+    rows = _hits_of(proposal, matches, paths)
+    events, first = np.unique(hits.event[rows], return_index=True)
+    step = max(1, len(events) // EXAMPLES)
+    pairs = list(
+        zip(
+            hits.event[rows][first][::step][:EXAMPLES].tolist(),
+            hits.delivery[rows][first][::step][:EXAMPLES].tolist(),
+            strict=True,
+        )
+    )
+    if not pairs:
+        return []
+    fields = _field_values(period, [event for event, _ in pairs])
+    return [
+        Example(event, delivery, _value_at(fields.get(event, []), child))
+        for event, delivery in pairs
+    ]
+
+
+def _hits_of(proposal: Proposal, matches: ValueMatches, paths: Sequence[KeyPath]) -> Longs:
+    """The positions of a proposal's best pair among the hits."""
+    texts, hits = [path.text for path in paths], matches.hits
+    parent, child = (texts.index(path.text) for path in (proposal.best.parent, proposal.best.child))
+    return np.flatnonzero((hits.parent == parent) & (hits.child == child))
+
+
+def _field_values(period: Period, events: Sequence[int]) -> dict[int, list[Field]]:
+    skipped: Counter[str] = Counter()
+    values = {}
+    for event in events:
+        part = Slice(period.trace, event, event)
+        for batch in read(period.history.connection.database, COLUMNS, part):
+            for row in batch.to_pylist():
+                values[row["id"]] = _fields(row, skipped)
+    return values
+
+
+def _value_at(fields: Sequence[Field], path: str) -> str | None:
+    for text, value in fields:
+        if text == path:
+            return value[:LONGEST_SHOWN]
     return None
-
-
-LEAST_LINKED = 20
-"""Publishes with a known cause that are needed to say how often it was in hand."""
-
-
-class HandFigures(NamedTuple):
-    """A participant's publishes while one message was in hand.
-
-    ``linked`` of them have a known cause, which for a share (``agreement``) was that message.
-    """
-
-    participant: int
-    publishes: int
-    linked: int
-    agreement: float
-    examples: list[tuple[int, int]]  # publishes and deliveries
-
-
-def in_hand(
-    rows: Iterable[AloneInHand], causes: Mapping[int, int], limit: int
-) -> list[HandFigures]:
-    """Participants of which enough is known, with up to ``limit`` examples.
-
-    ``causes`` has the one message that led to a publish, by links or keys.
-    """
-    by_participant: defaultdict[int, list[AloneInHand]] = defaultdict(list)
-    for row in rows:
-        by_participant[row.participant].append(row)
-    figures = []
-    for participant, publishes in sorted(by_participant.items()):
-        matches = [row.message == causes[row.publish] for row in publishes if row.publish in causes]
-        if len(matches) >= LEAST_LINKED:
-            rest = [row for row in publishes if row.publish not in causes] or publishes
-            sample = rest[:: max(1, len(rest) // limit)][:limit]
-            examples = [(row.publish, row.delivery) for row in sample]
-            share = sum(matches) / len(matches)
-            figures.append(HandFigures(participant, len(publishes), len(matches), share, examples))
-    return figures

@@ -14,8 +14,8 @@ import numpy as np
 
 from model.reports.correlations import OneProgram
 from model.who import Who
-from spark_jobs.chains.ranges import Longs
-from spark_jobs.reports.matching import Programs
+from spark_jobs.events.ranges import Longs
+from spark_jobs.reports.value_matches import Programs
 from spark_jobs.spark.database import Connection
 
 LEAST_KNOWN = 20

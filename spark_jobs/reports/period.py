@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from model.gaps import Gap
 from model.jobs import Problem
 from model.sound import Soundness
-from spark_jobs.chains.history import History
-from spark_jobs.chains.search import soundness_of
 from spark_jobs.errors import JobError
+from spark_jobs.events.history import History
 from spark_jobs.spark.database import DatabaseAddress
 
 
@@ -53,7 +52,7 @@ def open_period(database: DatabaseAddress, vhost: str, since: int, until: int) -
         trace = history.trace(vhost)
         ids = history.ids_between(trace, since, until)
         gaps = history.gaps(trace, *ids) if ids else []
-        sound = soundness_of(history, trace, *ids) if ids else Soundness()
+        sound = history.soundness(trace, *ids) if ids else Soundness()
         yield Period(vhost, since, until, trace, ids, gaps, sound, history)
         if ids and not history.exists(ids[0]):
             raise JobError(

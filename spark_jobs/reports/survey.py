@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from spark_jobs.reports.flattening import Field, is_time
+from spark_jobs.reports.message_fields import Field, is_time
 
 # Paths that are compared: the most frequent.
 MOST_PATHS = 400

@@ -33,9 +33,8 @@ from model.topology import (
     Waits,
 )
 from model.words import EventType, Match
-from spark_jobs.chains.executors import slices_of
-from spark_jobs.chains.slices import Slice
-from spark_jobs.chains.source import map_slices
+from spark_jobs.events.slices import Slice
+from spark_jobs.events.slices_job import map_slices, slices_of
 from spark_jobs.export import write_file
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.reports.period import Period, open_period

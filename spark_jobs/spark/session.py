@@ -244,7 +244,7 @@ def _configuration(settings: SparkSettings, sharing: str) -> dict[str, str]:
         # The older handshake is for clusters whose daemons know no other.
         configuration["spark.network.crypto.saslFallback"] = "false"
         configuration["spark.python.unix.domain.socket.dir"] = _socket_folder()
-        configuration["spark.python.daemon.module"] = "spark_jobs.spark.daemon"
+        configuration["spark.python.daemon.module"] = "spark_jobs.daemon"
     if settings.is_loopback:
         configuration |= {
             "spark.driver.bindAddress": "127.0.0.1",

@@ -29,7 +29,7 @@ from app.extras import check_spark
 from app.jobs.folders import Archives
 from app.jobs.manager import QUEUE, JobManager
 from app.jobs.opening import open_folders
-from app.restamp.job import RestampProcess
+from app.jobs.restamp import RestampProcess
 from app.restamp.opening import previews
 from app.server import Server, bind, configuration
 from app.settings import Settings

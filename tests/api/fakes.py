@@ -43,7 +43,7 @@ from model.exports import manifest_of
 from model.jobs import Progress
 from model.sound import Evidence
 from model.times import iso_time
-from spark_jobs.archive.reader import Archive
+from spark_jobs.events.archive import Archive
 from tests.api import fake_reports
 
 # Ids that the archive job has archived, and when the last of them was recorded.

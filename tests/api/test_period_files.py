@@ -13,7 +13,7 @@ from app.secret_url import SecretUrl
 from app.settings import Settings
 from model.interchange import PERIOD_FORMATS, ConversationCounts, PeriodSummary, SentCounts
 from model.jobs import Served
-from spark_jobs.interchange.writing import WRITERS
+from spark_jobs.interchange.writers_job import WRITERS
 from tests.api.conftest import World, WorldBounds, connected
 from tests.api.described import conforms
 from tests.api.test_chains import ASYNC, ended

@@ -11,8 +11,7 @@ import sys
 import time
 
 from app.restamp import replay
-from app.store import Store
-from app.store.capture import restamps
+from app.store import Store, restamps
 from app.stored.capture import ParticipantRules
 from app.traces.pipeline import PipelineSettings
 from app.tracker import Policy

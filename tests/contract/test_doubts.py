@@ -15,7 +15,7 @@ from app.store.database.tables import events, participants, traces
 from app.tracker import Policy
 from model.doubtful import MOST_DOUBTFUL
 from model.sound import MOST_QUIET, AssumedParticipant, Misfit
-from spark_jobs.chains.history import History as Jobs
+from spark_jobs.events.history import History as Jobs
 from spark_jobs.spark.database import DatabaseAddress
 from statements import Question, doubtful_sql, quiet_sql
 from tests.contract.history import History

@@ -15,7 +15,7 @@ from app.traces.pipeline import PipelineSettings
 from app.tracker import Policy
 from model.sound import Evidence, MissedLinks, Soundness, doubts_of
 from model.words import Way
-from spark_jobs.chains.history import History as Jobs
+from spark_jobs.events.history import History as Jobs
 from spark_jobs.spark.database import DatabaseAddress
 from tests.contract.outbox import (
     NUDGE,

@@ -213,7 +213,7 @@ async def restamp(
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "CHUNK_WITH_MESSAGES", 7)
     monkeypatch.setattr(replay, "SMALL_LAP", 20)
-    monkeypatch.setattr("app.store.capture.restamps.SPAN", 40)
+    monkeypatch.setattr("app.store.restamps.SPAN", 40)
 
 
 async def test_messages_read_again_say_what_they_would_have_said_in_the_first_place(

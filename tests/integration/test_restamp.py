@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from app.jobs.folders import Archives
-from app.restamp.job import RestampProcess
+from app.jobs.restamp import RestampProcess
 from app.secret_url import SecretUrl
 from app.settings import Settings
 from app.stored.jobs import Json

@@ -55,10 +55,8 @@ MAY_IMPORT = {
         "app.tracker",
         "model",
     ),
-    "app.restamp.job": ("app.children", "app.errors", "app.jobs", "app.stored.jobs"),
     "app.restamp.opening": (
-        "app.jobs.folders",
-        "app.restamp.job",
+        "app.jobs",
         "app.restamp.replay",
         "app.stored.capture",
         "app.traces.pipeline",
@@ -75,7 +73,7 @@ MAY_IMPORT = {
         "app.secret_url",
         "app.stored.jobs",
         "model",
-        "spark_jobs.archive.reader",
+        "spark_jobs.events.archive",
     ),
     # Traces know the store's and the tracker's values; broker and store come as ports.
     "app.traces": (
@@ -102,7 +100,6 @@ MAY_IMPORT = {
         "app.assertion_files",
         "app.errors",
         "app.jobs",
-        "app.restamp.job",
         "app.restamp.replay",
         "app.round_robin",
         "app.settings",
@@ -139,7 +136,6 @@ NEVER_LOADS = {
     "app.watch": (*DATABASE, *BROKER, *WEB, *SPARK),
     "app.restamp.restamper": ("asyncio", "httpx2", *DATABASE, *BROKER, *WEB, *SPARK),
     "app.restamp.replay": (*DATABASE, *BROKER, *WEB, *SPARK),
-    "app.restamp.job": (*DATABASE, *BROKER, *WEB, *SPARK),
     "app.restamp.process": (*BROKER, *WEB, *SPARK),
     "app.main": SPARK,  # Spark has a process of its own
     "spark_jobs": (*DATABASE, *BROKER, *WEB),
@@ -240,6 +236,46 @@ def test_no_module_imports_itself_through_others(tree: Tree) -> None:
         # A package names what is in it, and is not what a module in it needs of another.
         modules[name] = {each for each in imported if tree.files[each].name != "__init__.py"}
     TopologicalSorter(modules).prepare()  # raises CycleError, which names the circle
+
+
+def test_no_room_imports_itself_through_its_neighbours(tree: Tree) -> None:
+    """Not for types either. Modules of a package are no rooms: `app.main` knows all, for one."""
+    names = {name for name in tree.files if within(name, PRODUCT)}
+    rooms = {name for name in names if tree.files[name].name == "__init__.py"}
+    neighbours: dict[str, dict[str, set[str]]] = {}
+    for name in names:
+        for module in names.intersection(imports_in(tree.files[name], types=True)):
+            for room, imported in _neighbours(name, module, rooms):
+                house = neighbours.setdefault(room.rpartition(".")[0], {})
+                house.setdefault(room, set()).add(imported)
+    assert {"app", "spark_jobs", "app.store"} <= neighbours.keys()
+    for house in neighbours.values():
+        TopologicalSorter(house).prepare()
+
+
+def _neighbours(module: str, imported: str, rooms: set[str]) -> Iterator[tuple[str, str]]:
+    """The two rooms next to each other that an import leads from and to, if there are such."""
+    parts, imported_parts = module.split("."), imported.split(".")
+    pairs = zip(parts, imported_parts, strict=False)
+    common = next((n for n, (a, b) in enumerate(pairs) if a != b), 0)
+    ends = ".".join(parts[: common + 1]), ".".join(imported_parts[: common + 1])
+    if common and rooms.issuperset(ends):
+        yield ends
+
+
+# They begin a process; people give `chain` to spark-submit.
+SPARK_PROCESSES = ("spark_jobs.chain", "spark_jobs.daemon", "spark_jobs.worker")
+
+
+def test_what_runs_on_spark_is_called_a_job(tree: Tree) -> None:
+    """Outside `spark_jobs.spark` a noun loads no Spark: ``NOUN_job`` runs it."""
+    rooms = ("spark_jobs.spark", "spark_jobs.kinds", *SPARK_PROCESSES)
+    names = [name for name in tree.within("spark_jobs") if not within(name, rooms)]
+    jobs = tuple(name for name in names if name.endswith("_job"))
+    assert len(jobs) > 10
+    for name in {*names}.difference(jobs):
+        wrong = [m for m in imports_in(tree.files[name]) if within(m, (*SPARK, *jobs))]
+        assert wrong == [], name
 
 
 @pytest.fixture

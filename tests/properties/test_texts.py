@@ -21,9 +21,9 @@ from model.happened import keys_in
 from model.message_types import type_of
 from model.texts import DIRECT_REPLIES, storable
 from spark_jobs.interchange.asyncapi import as_json, as_yaml
-from spark_jobs.interchange.seen import PeriodShapes
+from spark_jobs.interchange.traffic import PeriodShapes
 from spark_jobs.reports.assertions.keys import key_of
-from spark_jobs.reports.flattening import fields_of
+from spark_jobs.reports.message_fields import fields_of
 
 ODD = st.sampled_from(["\ud800", "\udfff", "\0", "\ud83d\ude00", "é", "a", "\\", "x00", "ud800"])
 TEXTS = st.lists(ODD, max_size=4).map("".join) | st.text(max_size=5)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from model.words import EdgeKind, Via
-from spark_jobs.reports.gathering import COLUMNS, ConversationRows, conversation_of_rows
+from spark_jobs.reports.conversations import COLUMNS, ConversationRows, conversation_of_rows
 from tests.spark.histories import History
 
 

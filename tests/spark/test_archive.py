@@ -16,10 +16,10 @@ from model.exports import FORMATS, ChainSummary
 from model.jobs import Problem, Progress
 from model.sound import AssumedParticipant, Late, Misfit, Soundness, doubts_of
 from model.words import Via
-from spark_jobs.archive.reader import Archive
 from spark_jobs.chain import ChainRequest, run
 from spark_jobs.chains.in_memory import chain_of
 from spark_jobs.errors import JobError
+from spark_jobs.events.archive import Archive
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import Report, silent
 from spark_jobs.spark.database import DatabaseAddress

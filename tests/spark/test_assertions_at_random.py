@@ -32,16 +32,16 @@ from app.store.database.tables import (
 )
 from model.assertions.assertion import Assertion, AtMost, Basis, LeadsTo, Precedence, TypePattern
 from model.assertions.judging import AssertionVerdict
+from model.blocks import MAX_ID
 from model.words import Via
-from spark_jobs.chains.history import MAX_ID
-from spark_jobs.chains.slices import spans
-from spark_jobs.chains.source import read
-from spark_jobs.reports.assertions.by_clocks import contacts_in, is_complete_to_its_end, past_of
-from spark_jobs.reports.assertions.by_links import Breaks, findings_in
-from spark_jobs.reports.assertions.pasts import firsts
-from spark_jobs.reports.assertions.rows import CLOCK_COLUMNS, TYPE_COLUMNS, type_in
+from spark_jobs.events.slices import spans
+from spark_jobs.events.source import read
+from spark_jobs.reports.assertions.clocks import firsts
+from spark_jobs.reports.assertions.clocks_job import contacts_in, is_complete_to_its_end, past_of
+from spark_jobs.reports.assertions.findings import CLOCK_COLUMNS, TYPE_COLUMNS, type_in
+from spark_jobs.reports.assertions.links_job import Breaks, findings_in
 from spark_jobs.reports.assertions_job import AssertionTally, reason_incomplete, result_of
-from spark_jobs.reports.gathering import COLUMNS, conversation_of_rows, join
+from spark_jobs.reports.conversations import COLUMNS, conversation_of_rows, join
 from spark_jobs.reports.period import Period, open_period
 from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import NOON, Actor, History, Link

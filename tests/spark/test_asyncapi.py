@@ -15,9 +15,9 @@ from playwright._impl._driver import compute_driver_executable
 
 from app.tracker.links import BUILT_IN
 from model.words import EventType, Match
-from spark_jobs.interchange import asyncapi, seen
+from spark_jobs.interchange import asyncapi, traffic
 from spark_jobs.interchange.asyncapi import as_json, as_yaml, document_of
-from spark_jobs.interchange.seen import PeriodShapes
+from spark_jobs.interchange.traffic import PeriodShapes
 
 NODE_PACKAGES = Path(__file__).parents[1] / "node" / "node_modules"
 SCHEMA = NODE_PACKAGES / "@asyncapi" / "specs" / "schemas" / "3.1.0.json"
@@ -323,7 +323,7 @@ def test_names_that_mean_something_to_readers_of_json_are_said_by_a_pattern() ->
 
 
 def test_what_is_beyond_bounds_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen, "MOST_TYPES", 3)
+    monkeypatch.setattr(traffic, "MOST_TYPES", 3)
     monkeypatch.setattr(asyncapi, "MOST_CHANNELS", 2)
     monkeypatch.setattr(asyncapi, "MOST_OPERATIONS", 2)
     rows = [sent({}, key=f"order.{k}") for k in range(10)]
@@ -333,7 +333,7 @@ def test_what_is_beyond_bounds_is_counted(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_no_more_than_samples_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen, "MOST_SAMPLES", 5)
+    monkeypatch.setattr(traffic, "MOST_SAMPLES", 5)
     [message] = made(*[sent({"a": k}) for k in range(40)])["components"]["messages"].values()
     assert (message["x-count"], message["x-samples"]["messages"]) == (40, 10)
 

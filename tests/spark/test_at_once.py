@@ -13,9 +13,10 @@ from app.store.database.engine import Database as Engine
 from app.stored.causality import ChainPart
 from model.event import NOTHING_LARGE
 from model.words import Via
-from spark_jobs.chains.history import History as Lookups
-from spark_jobs.chains.ranges import Ranges
-from spark_jobs.chains.search import ChainQuestion, find_stored
+from spark_jobs.chains.search import ChainQuestion
+from spark_jobs.chains.search_job import find_stored
+from spark_jobs.events.history import History as Lookups
+from spark_jobs.events.ranges import Ranges
 from spark_jobs.progress import Meter, silent
 from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import History, linked_history, linked_pairs

@@ -19,12 +19,13 @@ from model.jobs import Problem, Progress
 from model.sound import AssumedParticipant, Misfit, doubts_of
 from model.words import Via
 from spark_jobs.chain import EXIT_CODES, NO_CHAIN, UNDECIDED, ChainRequest, main, run
-from spark_jobs.chains import slices
-from spark_jobs.chains.history import History as Lookups
 from spark_jobs.chains.plan import Form, make_plan
-from spark_jobs.chains.slices import Slice, cut
-from spark_jobs.chains.source import read, read_slices
 from spark_jobs.errors import JobError
+from spark_jobs.events import slices
+from spark_jobs.events.history import History as Lookups
+from spark_jobs.events.slices import Slice, cut
+from spark_jobs.events.slices_job import read_slices
+from spark_jobs.events.source import read
 from spark_jobs.progress import Report, silent
 from spark_jobs.spark.database import DatabaseAddress
 from tests.disks import fill, small_disk

@@ -19,11 +19,11 @@ from app.jobs.process import SparkProcess
 from app.tracker.links import BUILT_IN, Rules
 from bench.orders import BEGIN, SECOND, Orders
 from bench.stores import VHOST, fill_timed
-from spark_jobs.chains.history import History as Lookups
 from spark_jobs.chains.plan import make_plan
+from spark_jobs.events.history import History as Lookups
 from spark_jobs.kinds import KINDS, run_job
 from spark_jobs.progress import silent
-from spark_jobs.reports import REPORTS
+from spark_jobs.reports.report_job import REPORTS
 from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.conftest import Stored, disturb, longest
 from tests.spark.histories import random_history

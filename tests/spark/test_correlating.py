@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from model.in_hand import AloneInHand
-from spark_jobs.reports.correlations import PairJudge, PathPair, in_hand
-from spark_jobs.reports.flattening import (
+from spark_jobs.reports.key_pairs import PairJudge, PathPair, in_hand
+from spark_jobs.reports.message_fields import (
     DEPTH_LEFT,
     FIELDS_LEFT,
     LONG_LEFT,
@@ -19,8 +19,8 @@ from spark_jobs.reports.flattening import (
     fields_of,
     is_time,
 )
-from spark_jobs.reports.matching import Rows, ValueMatches, match_values, members_of
 from spark_jobs.reports.survey import KeyPath, KeyRefusal, SurveyEvent, survey_paths
+from spark_jobs.reports.value_matches import Rows, ValueMatches, match_values, members_of
 
 NOON = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
 

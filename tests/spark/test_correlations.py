@@ -19,7 +19,7 @@ from bench.stores import VHOST, fill
 from model.words import Via
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
-from spark_jobs.reports import correlations_job
+from spark_jobs.reports import correlations
 from tests.spark.histories import NOON, History, Link
 
 END = 10**16
@@ -189,7 +189,7 @@ def test_links_tell_how_often_it_was_what_was_in_hand(spark: SparkSession, tmp_p
 async def test_of_very_many_events_stretches_are_looked_at(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(correlations_job, "MOST_EVENTS", 1_500)
+    monkeypatch.setattr(correlations, "MOST_EVENTS", 1_500)
     url = await stored(tmp_path, Application("causation", ORDERS), Rules(()))
     report = correlated(spark, url, tmp_path)
     assert (report["events"], report["looked_at_all"]) == (3_000, False)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql import SparkSession
 
-from spark_jobs.spark.daemon import without_archives
+from spark_jobs.daemon import without_archives
 
 
 def test_only_sparks_own_archives_leave_the_path() -> None:
@@ -25,7 +25,7 @@ def test_workers_import_the_installed_pyspark(spark: SparkSession) -> None:
         import pyspark
 
         list(batches)
-        names = [pyspark.__file__, str("spark_jobs.chains.executors" in sys.modules)]
+        names = [pyspark.__file__, str("spark_jobs.formats.renderer_job" in sys.modules)]
         yield pa.RecordBatch.from_pydict({"name": names})
 
     found = spark.range(1, numPartitions=1).mapInArrow(seen, "name string").toArrow()

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from model.words import EdgeKind, Via
-from spark_jobs.chains.causes import NamedCause, causes_in, text_of
 from spark_jobs.chains.in_memory import LinkColumns, SpanColumns, chain_of, leads, ranges_of
-from spark_jobs.chains.ranges import Longs, Range, Ranges
-from spark_jobs.chains.slices import parts_of
+from spark_jobs.events.causes import NamedCause, causes_in, text_of
+from spark_jobs.events.ranges import Longs, Range, Ranges
+from spark_jobs.events.slices import parts_of
 from tests.spark.histories import History, Link, linked_history, linked_pairs
 
 

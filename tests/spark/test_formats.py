@@ -27,9 +27,9 @@ from model.event import EVENT_FIELDS
 from model.exports import FORMATS, format_of, manifest_of
 from model.words import Disposition, EdgeKind, EventType, Match, Via
 from spark_jobs.chain import ChainRequest, run
+from spark_jobs.formats import RENDERERS
 from spark_jobs.formats.diagrams import _dot_text, _mermaid_text, caption
 from spark_jobs.formats.lines import cell, one_line
-from spark_jobs.formats.renderers import RENDERERS
 from spark_jobs.formats.shiviz import EXPRESSION
 from spark_jobs.kinds import run_job
 from spark_jobs.spark.database import DatabaseAddress

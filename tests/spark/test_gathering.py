@@ -19,14 +19,14 @@ from model.conversations import How
 from model.gaps import Gap
 from model.times import Microseconds
 from model.words import Disposition, EdgeKind, EventType, Via
-from spark_jobs.reports import gathering, period
-from spark_jobs.reports.gathering import (
+from spark_jobs.reports import conversations, period
+from spark_jobs.reports.conversations import (
     COLUMNS,
     components,
-    conversation_events,
     conversation_of_rows,
-    conversations,
+    conversations_in,
 )
+from spark_jobs.reports.conversations_job import conversation_events
 from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import NOON, History, Link
 
@@ -143,7 +143,7 @@ def test_conversations_are_brought_together_whole(
 
 def _rows_of(via: Via) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for one in conversations(batches, via):
+        for one in conversations_in(batches, via):
             row = {"root": one.conversation.root, "ids": json.dumps(sorted(one.rows))}
             yield pa.RecordBatch.from_pylist([row])
 
@@ -180,7 +180,7 @@ def test_a_copy_that_is_gone_does_not_wait(spark: SparkSession, tmp_path: Path) 
 
 
 def _states(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for one in conversations(batches, Via.links):
+    for one in conversations_in(batches, Via.links):
         [message] = one.conversation.messages
         row = {"root": one.conversation.root, "state": message.copies[0].state}
         yield pa.RecordBatch.from_pylist([{**row, "outcome": message.outcome.value}])
@@ -205,7 +205,7 @@ def test_what_waits_for_two_messages_and_names_one_leaves_the_others_end_unknown
 
 
 def _outcomes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for one in conversations(batches, Via.links):
+    for one in conversations_in(batches, Via.links):
         row = {"root": one.conversation.root, "outcome": one.conversation.outcome.value}
         yield pa.RecordBatch.from_pylist([row])
 
@@ -241,7 +241,7 @@ def test_a_shared_key_alone_says_which_delivery_led_to_a_publish() -> None:
 def test_a_conversation_that_is_too_large_is_cut_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gathering, "MOST_EACH", 2)
+    monkeypatch.setattr(conversations, "MOST_EACH", 2)
     history = History(pasts=False)
     client = history.join()
     root = history.publish(client)
@@ -255,7 +255,7 @@ def test_a_conversation_that_is_too_large_is_cut_and_says_so(
         }
         for row in history.rows
     ]
-    [one] = conversations([pa.RecordBatch.from_pylist(rows)], Via.links)
+    [one] = conversations_in([pa.RecordBatch.from_pylist(rows)], Via.links)
     assert (sorted(one.rows), one.is_cut, one.conversation.truncated) == ([1, 2], True, True)
 
 

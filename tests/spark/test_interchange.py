@@ -25,7 +25,7 @@ from model.exports import manifest_of
 from model.jobs import Problem, Progress
 from model.words import Disposition, EdgeKind, Via
 from spark_jobs.errors import JobError
-from spark_jobs.interchange import writing
+from spark_jobs.interchange import writers_job
 from spark_jobs.interchange.collector import MOST_TRIES
 from spark_jobs.kinds import run_job
 from tests.collector import collecting
@@ -135,7 +135,7 @@ def test_pieces_of_any_size_make_the_same_log(
     # Executors are other processes with their own bounds: what is written is the same anyhow.
     make("b.ocel.json")
     assert (tmp_path / "a.ocel.json").read_bytes() == (tmp_path / "b.ocel.json").read_bytes()
-    monkeypatch.setattr(writing, "MOST_SHARED", 3)
+    monkeypatch.setattr(writers_job, "MOST_SHARED", 3)
     with pytest.raises(JobError, match="more than 3 keys") as refused:
         make("c.ocel.json")
     assert refused.value.problem is Problem.bad_request

@@ -25,7 +25,7 @@ from bench.applications import KEYS, NO_KEY, Application, Message
 from bench.decoys import decoys_in, looked_at
 from bench.stores import VHOST, fill
 from model.described import json_of
-from spark_jobs.reports import correlations_job
+from spark_jobs.reports import correlations
 from spark_jobs.reports.look import look
 from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import History, Link
@@ -134,7 +134,7 @@ def test_what_is_in_hand_stays_so_from_one_batch_of_rows_to_the_next(
     database = DatabaseAddress.from_url(history.write(tmp_path / "a.db"))
     found = []
     for rows in (65_536, 2):
-        monkeypatch.setattr(correlations_job, "BATCH_ROWS", rows)
+        monkeypatch.setattr(correlations, "BATCH_ROWS", rows)
         found.append(json_of(look(database, "/", 50_000))["in_hand"])
     assert found[0] == found[1]
     assert found[0][0]["publishes"] == 30

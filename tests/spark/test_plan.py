@@ -11,10 +11,10 @@ import pytest
 from itc import Relation
 from model.jobs import Problem
 from model.ranges import Dot, HeightPairs, Mark, first_reached
-from spark_jobs.chains.history import History as Lookups
 from spark_jobs.chains.plan import Plan, choose, look_up, make_plan, read_span
-from spark_jobs.chains.ranges import Range, Ranges, compare, merge
 from spark_jobs.errors import JobError
+from spark_jobs.events.history import History as Lookups
+from spark_jobs.events.ranges import Range, Ranges, compare, merge
 from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import History, random_history
 

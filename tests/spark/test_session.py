@@ -86,7 +86,7 @@ def test_a_dead_connect_server_is_said_at_once(closed_port: int) -> None:
 def test_what_is_shipped_to_executors_imports_by_itself() -> None:
     with zipfile.ZipFile(ship()) as archive:
         names = archive.namelist()
-    assert {"itc/__init__.py", "spark_jobs/chains/source.py", "spark_jobs/formats/lines.py"} <= set(
+    assert {"itc/__init__.py", "spark_jobs/events/source.py", "spark_jobs/formats/lines.py"} <= set(
         names
     )
     assert not [name for name in names if name.startswith("app")]

@@ -21,7 +21,7 @@ from app.stored.spans import Span as StoredSpan
 from model.deaths import Loss
 from model.words import Disposition, EdgeKind, Via
 from spark_jobs.interchange.otlp import as_json, as_protobuf, refusals_in
-from spark_jobs.interchange.tracing import (
+from spark_jobs.interchange.spans import (
     Context,
     ExportedSpan,
     OtlpKind,
@@ -29,7 +29,7 @@ from spark_jobs.interchange.tracing import (
     destination,
     spans_of,
 )
-from spark_jobs.reports.gathering import conversation_of_rows
+from spark_jobs.reports.conversations import conversation_of_rows
 from tests.spark.histories import NOON, History, Link
 from tests.spark.telling import headers, tell
 

@@ -18,7 +18,7 @@ from model.words import Via
 from spark_jobs.chains import walk
 from spark_jobs.chains.in_memory import chain_of
 from spark_jobs.chains.walk import Ways
-from spark_jobs.reports.gathering import join
+from spark_jobs.reports.conversations import join
 from spark_jobs.spark.columns import select
 from spark_jobs.spark.database import Connection, DatabaseAddress
 from tests.key_plans import of_keys, through_a_trace

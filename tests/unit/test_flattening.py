@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from app.tracker.links.expressions import Expression, Source, values
 from model.texts import storable
-from spark_jobs.reports import flattening
-from spark_jobs.reports.flattening import fields_of
+from spark_jobs.reports import message_fields
+from spark_jobs.reports.message_fields import fields_of
 
 # As messages are stored.
 TEXTS = st.text(max_size=6).map(storable)
@@ -53,6 +53,6 @@ def test_any_body_is_taken(body: bytes) -> None:
 
 
 def test_the_bounds_are_those_of_rules() -> None:
-    assert flattening.LONGEST_VALUE == 2_048
-    assert flattening.MOST_VALUES == 64
-    assert flattening.MOST_DEPTH < 16
+    assert message_fields.LONGEST_VALUE == 2_048
+    assert message_fields.MOST_VALUES == 64
+    assert message_fields.MOST_DEPTH < 16

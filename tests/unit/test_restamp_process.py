@@ -13,7 +13,7 @@ import pytest
 
 from app.errors import ItcError, OutageError
 from app.jobs.folders import Archives
-from app.restamp.job import RestampProcess
+from app.jobs.restamp import RestampProcess
 from app.stored.jobs import Json
 from model.jobs import Progress
 

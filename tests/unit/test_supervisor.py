@@ -9,8 +9,8 @@ import pytest
 
 from app.errors import LeaseLostError, NotFoundError, OutageError
 from app.traces.life import Life, Standing, TraceState
+from app.traces.recorder import Rate
 from app.traces.runs.feed import Feed
-from app.traces.runs.recorder import Rate
 from app.traces.supervisor import (
     FIRST_RETRY_SECONDS,
     LONGEST_PAUSE_SECONDS,

@@ -14,7 +14,7 @@ from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import JOB_ANSWERS, Asker, JobAsker
 from app.api.routes.traces import trace_id_of, trace_of
 from app.errors import BadRequestError
-from app.restamp.job import check_not_archived, restamp_request
+from app.jobs.restamp import check_not_archived, restamp_request
 from app.stored.capture import RestampedTrace, RestampOutcome
 from app.traces.registry import checked_rules
 from model.archives import ArchiveSummary

@@ -17,11 +17,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import ItcError, UnfitError
 from app.store.capture import gaps, link_rules, quarantine, rows, settlements
 from app.store.capture.aliases import with_aliases
-from app.store.capture.leases import lock_trace
 from app.store.database import tables
 from app.store.database.chunks import chunks
 from app.store.database.engine import Database, Dialect
 from app.store.database.subject import Subject, writes
+from app.store.holding.leases import lock_trace
 from app.stored.capture import Batch
 from app.tracker.events import Checkpoint, StampedEvent
 from model.blocks import BLOCK, block_of
@@ -78,7 +78,7 @@ class Batches(Subject):
 
         After an `OutageError`, append the very same batch again: if its commit did succeed, its
         token shows that, and it keeps its ids. Only the latest run of a trace may append, by its
-        ``epoch`` (`app.store.capture.leases`); None if there is no other. Raises `NotFoundError`,
+        ``epoch`` (`app.store.holding.leases`); None if there is no other. Raises `NotFoundError`,
         `LeaseLostError`, and `UnfitError` if the database does not take a value in the batch.
         """
         try:

@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database.subject import Subject, read_method, reads
-from app.store.reading.events import MAX_ID
+from model.blocks import MAX_ID
 from model.doubtful import DoubtfulDelivery, DoubtfulSpan
 from model.sound import (
     AssumedParticipant,

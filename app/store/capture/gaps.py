@@ -10,10 +10,10 @@ from sqlalchemy import ColumnElement, delete, func, insert, not_, or_, select, u
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
-from app.store.capture.leases import lock_trace
 from app.store.database import tables
 from app.store.database.engine import Dialect
 from app.store.database.subject import Subject, reads, writes
+from app.store.holding.leases import lock_trace
 from app.tracker.events import Omission
 from app.tracker.records import NOWHERE
 from model.gaps import Gap

@@ -15,9 +15,9 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.store.capture.leases import lock_trace
 from app.store.database import tables
 from app.store.database.subject import Subject, read_method, writes
+from app.store.holding.leases import lock_trace
 from app.stored.capture import HeldRule
 from app.tracker.links import Origin, Rule, RuleError, TraceRule, check_own
 from app.tracker.links.origins import rule_as_text, rule_from_text

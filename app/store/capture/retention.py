@@ -23,10 +23,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import ConflictError, NotFoundError
 from app.store.capture import gaps, keys, quarantine, settlements
 from app.store.capture.batches import remove_copies
-from app.store.capture.leases import lock_trace
-from app.store.database import tables
+from app.store.database import tables, times
 from app.store.database.subject import Subject, reads, writes
-from app.store.reading import times
+from app.store.holding.leases import lock_trace
 from app.stored.capture import PrunePlan
 from app.tracker.events import Checkpoint, ParticipantState
 

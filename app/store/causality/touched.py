@@ -23,10 +23,11 @@ from app.store.causality.walks import nearest, neighbours_along
 from app.store.database import tables
 from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads, searches
-from app.store.reading.events import MAX_ID, by_id, list_by_ids
-from app.store.reading.times import ids_between
+from app.store.database.times import ids_between
+from app.store.reading.events import by_id, list_by_ids
 from app.stored.causality import Touched, TouchedQueue, TouchedService, of_one_trace
 from model.answers import Verdict
+from model.blocks import MAX_ID
 from model.event import ALL_LARGE, CLOCK_ALONE, NOTHING_LARGE, Event, Large
 from model.ranges import Dot, Holds, Mark
 from model.times import Microseconds

@@ -24,11 +24,12 @@ from app.store.causality.links import Neighbours
 from app.store.causality.ranges import oldest
 from app.store.database.lanes import Lane
 from app.store.database.subject import Subject, read_method, reads
-from app.store.reading.events import MAX_ID, by_id, list_by_ids
+from app.store.reading.events import by_id, list_by_ids
 from app.store.reading.queries import ids_that_fit
 from app.stored.causality import EventLinks
 from app.stored.likely import NO_OVERLAY, Overlay
 from app.stored.reading import EventFilter, EventList
+from model.blocks import MAX_ID
 from model.event import ALL_LARGE, NOTHING_LARGE, Large
 from model.ways import Direction
 from model.words import EdgeKind, Via

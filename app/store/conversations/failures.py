@@ -20,9 +20,9 @@ from app.store.database import tables
 from app.store.database.chunks import filters
 from app.store.database.searched import searched_keys
 from app.store.database.subject import Subject, searches
+from app.store.database.times import ids_between
 from app.store.reading import messages
 from app.store.reading.queries import in_traces, shares_of_traces
-from app.store.reading.times import ids_between
 from app.stored.failures import (
     Failure,
     FailureDraft,
@@ -32,6 +32,7 @@ from app.stored.failures import (
     failure_page,
 )
 from app.tracker.links.probes import FAILURE_KEY
+from model.blocks import MAX_ID
 from model.deaths import NOT_FINAL
 from model.error_queues import Forward, forward_of
 from model.event import Event

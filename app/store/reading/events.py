@@ -14,13 +14,13 @@ from app.errors import NotFoundError
 from app.store.database import tables
 from app.store.database.chunks import chunks
 from app.stored.reading import EventList, shares
+from model.blocks import MAX_ID
 from model.event import ALL_LARGE, FIELDS, Event, Field, Kind, Large
 
 _events = tables.events.c
 _traces = tables.traces.c
 
 # The greatest possible id; no database stores a greater one.
-MAX_ID = 2**63 - 1
 
 # Texts and bytes up to this length come with their row, the others of an event by themselves: a
 # page of ordinary messages is one query, and one of large payloads is not in memory at once.

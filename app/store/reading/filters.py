@@ -26,7 +26,7 @@ from app.store.capture.keys import IndexStart
 from app.store.database import regex, tables
 from app.store.database.engine import Dialect
 from app.store.database.searched import run_in_sql, searched_keys
-from app.store.reading.times import clamp
+from app.store.database.times import clamp
 from app.stored.reading import CONVERSATION, HEADER, EventFilter
 from app.tracker.fingerprint import BYTES
 from app.tracker.links.rules import search_key

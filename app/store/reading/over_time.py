@@ -15,7 +15,7 @@ from sqlalchemy import BigInteger, Select, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.reading.times import clamp, ids_between
+from app.store.database.times import clamp, ids_between
 from app.stored.reading import NO_EVENTS, Bucket, EventFilter, Histogram
 from model.blocks import BLOCK, block_of
 from model.times import Duration, Microseconds

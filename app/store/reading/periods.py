@@ -9,7 +9,7 @@ from app.store.capture import gaps
 from app.store.database import tables
 from app.store.database.chunks import filters
 from app.store.database.subject import Subject, reads, searches
-from app.store.reading.times import clamp, ids_between
+from app.store.database.times import clamp, ids_between
 from app.stored.reading import TracePeriod
 from model.times import Microseconds
 from statements import Question, gaps_sql

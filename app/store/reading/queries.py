@@ -34,6 +34,7 @@ from app.store.database.engine import Dialect
 from app.store.database.lanes import Lane
 from app.store.database.searched import searched_keys
 from app.store.database.subject import Subject, read_method, reads, searches
+from app.store.database.times import clamp, ids_between
 from app.store.reading import over_time
 from app.store.reading.events import all_by_ids, by_id, by_ids, list_by_ids
 from app.store.reading.filters import (
@@ -47,7 +48,6 @@ from app.store.reading.filters import (
     lookups,
     spellings,
 )
-from app.store.reading.times import clamp, ids_between
 from app.stored.reading import DEEP, EventFilter, EventList, EventPage, Histogram, Sort, is_quick
 from model.bodies import may_be_escaped, searchable
 from model.event import ALL_LARGE, Event, Large

@@ -17,13 +17,13 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
-from app.store.capture.leases import lock_trace
 from app.store.causality.links import late_between
 from app.store.causality.ranges import oldest
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
 from app.store.database.lanes import Lane
 from app.store.database.subject import Subject, read_method, reads, writes
+from app.store.holding.leases import lock_trace
 from app.store.reading.events import by_ids
 from app.store.spans.ancestry import has_sent
 from app.store.spans.leads import (

@@ -23,10 +23,10 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError, NotFoundError
-from app.store.capture.leases import lock_trace
 from app.store.database import tables
 from app.store.database.chunks import filters, keep_newest
 from app.store.database.subject import Subject, reads, writes
+from app.store.holding.leases import lock_trace
 from app.stored.assertions import (
     MOST_A_MINUTE,
     HeldAssertion,

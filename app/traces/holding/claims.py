@@ -24,7 +24,7 @@ from app.stored.capture import LeasedTrace, Service
 from app.traces.holding.elsewhere import ability, encode
 
 if TYPE_CHECKING:
-    from app.store.capture.services import Services
+    from app.store.holding.services import Services
     from app.traces.holding.here import TracesHere
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from app.traces.life import Standing, TraceState
 from app.traces.status import Snapshot
 
 if TYPE_CHECKING:
-    from app.store.capture.services import Services
+    from app.store.holding.services import Services
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.traces.losses.audit import AuditChange, AuditVerdict, CountRange, Look, Tally
 from app.traces.losses.marks import Point
 from app.traces.pipeline import Pipeline
-from app.traces.runs.recorder import Recorder
+from app.traces.recorder import Recorder
 from model.times import Microseconds
 
 if TYPE_CHECKING:

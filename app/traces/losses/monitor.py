@@ -22,7 +22,7 @@ from app.errors import OutageError
 from app.traces.losses.audit import Tally
 from app.traces.losses.marks import Point
 from app.traces.pipeline import Ending, Pipeline
-from app.traces.runs.recorder import Recorder
+from app.traces.recorder import Recorder
 from model.times import now
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from app.traces.losses.marks import Point
 from app.traces.pipeline import Ending, Pipeline
-from app.traces.runs.recorder import Recorder
+from app.traces.recorder import Recorder
 from app.tracker.events import PendingCopy
 from model.deaths import LossWord
 from model.texts import is_reply

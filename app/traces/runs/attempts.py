@@ -25,8 +25,8 @@ from app.traces.life import Life, TraceState
 from app.traces.losses.gapwatch import GapWatch
 from app.traces.losses.marks import Marks
 from app.traces.pipeline import Ending, Pipeline, PipelineSettings
+from app.traces.recorder import Recorder
 from app.traces.runs.feed import Feed
-from app.traces.runs.recorder import Recorder
 from app.traces.runs.run import Run
 from app.traces.runs.sieve import Sieve, SiftedError
 from app.traces.status import Snapshot

@@ -28,9 +28,9 @@ from app.traces.losses.auditor import Auditor
 from app.traces.losses.monitor import MARKS_MISSING, Monitor
 from app.traces.losses.queuewatch import QueueWatch
 from app.traces.pipeline import Ending, Pipeline
+from app.traces.recorder import Recorder
 from app.traces.retention import AT_MOST, retain_some
 from app.traces.runs.acquaintance import Acquaintance
-from app.traces.runs.recorder import Recorder
 from app.traces.runs.sieve import SiftedError
 from app.traces.runs.stamper import Stamper, Stretch, identity
 from app.traces.status import Snapshot

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from app.stored.capture import Batch
 from app.traces.losses.audit import Tally
 from app.traces.losses.marks import Mark
-from app.traces.runs.recorder import Recorder
+from app.traces.recorder import Recorder
 from app.traces.runs.resume import Resume
 from app.traces.runs.sieve import Sieve, unreadable
 from app.tracker import Settlement, StampedEvent

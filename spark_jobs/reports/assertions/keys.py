@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from model.texts import storable
-from spark_jobs.reports.flattening import bytes_in
+from spark_jobs.reports.message_fields import bytes_in
 from spark_jobs.reports.request import Json
 
 HEADER, FIELD = "header.", "body."

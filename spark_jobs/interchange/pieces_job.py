@@ -12,16 +12,12 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from model.blocks import MAX_ID
 from model.gaps import Gap
-from spark_jobs.chains.history import MAX_ID
 from spark_jobs.interchange.request import Json, PeriodRequest
 from spark_jobs.progress import Meter
-from spark_jobs.reports.gathering import (
-    COLUMNS,
-    ConversationRows,
-    conversation_events,
-    conversations,
-)
+from spark_jobs.reports.conversations import COLUMNS, ConversationRows, conversations_in
+from spark_jobs.reports.conversations_job import conversation_events
 from spark_jobs.reports.period import Period
 from spark_jobs.spark.failures import spark_errors
 
@@ -109,7 +105,7 @@ def _pack(
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pack, tally = packer(), WrittenCount()
-        for rows in conversations(batches, via, gaps):
+        for rows in conversations_in(batches, via, gaps):
             # What is gathered may have begun a moment outside: blocks of ids are no exact bounds.
             if begin <= rows.conversation.began_at < end:
                 tally.events += len(rows.rows)

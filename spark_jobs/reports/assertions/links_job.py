@@ -8,15 +8,17 @@ from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from model.assertions.assertion import Assertion, Precedence
 from model.assertions.judging import Causation, Judgement, judge, needs_clocks
 from model.assertions.missing import matters, may_lack
+from model.blocks import MAX_ID
 from model.gaps import Gap
 from model.words import Via
-from spark_jobs.chains.history import MAX_ID
-from spark_jobs.reports.assertions.rows import FINDING_ROW, batch_of, row_of
-from spark_jobs.reports.gathering import ConversationRows, conversation_events, conversations
+from spark_jobs.reports.assertions.findings import FINDINGS, batch_of, row_of
+from spark_jobs.reports.conversations import ConversationRows, conversations_in
+from spark_jobs.reports.conversations_job import conversation_events
 from spark_jobs.reports.period import Period
 from spark_jobs.reports.request import ReportRequest
 
@@ -72,7 +74,7 @@ def by_links(
     begin, end = period.since, period.until  # the period's store is not for tasks
 
     def findings(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for gathered_rows in conversations(batches, via):
+        for gathered_rows in conversations_in(batches, via):
             root = gathered_rows.conversation.root
             # Blocks of ids are no exact bounds.
             if not begin <= gathered_rows.conversation.began_at < end:
@@ -86,7 +88,7 @@ def by_links(
             while chunk := [*islice(rows, MOST_TOGETHER)]:
                 yield batch_of(chunk)
 
-    yield frame.mapInArrow(findings, FINDING_ROW)
+    yield frame.mapInArrow(findings, from_arrow_schema(FINDINGS))
 
 
 def findings_in(

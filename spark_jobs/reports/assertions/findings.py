@@ -1,27 +1,21 @@
-"""Findings as rows that go from tasks to the driver, and the events that are judged."""
+"""Findings as rows that go from tasks to the driver, and the columns that they are made of."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from model.assertions.judging import AssertionVerdict, Judgement
 from model.message_types import type_of
 from model.words import EventType
-from spark_jobs.chains.executors import slices_of
-from spark_jobs.chains.source import read_slices
-from spark_jobs.reports.period import Period
-from spark_jobs.reports.request import Json, ReportRequest
+from spark_jobs.reports.request import Json
 
 TYPE_COLUMNS = ("properties", "exchange", "routing_keys", "envelope")
 CLOCK_COLUMNS = ("participant", "height", "clock", "interval")
 
-_SCHEMA = pa.schema(
+FINDINGS = pa.schema(
     [
         ("assertion", pa.int32()),
         ("verdict", pa.string()),
@@ -30,7 +24,6 @@ _SCHEMA = pa.schema(
         ("others", pa.string()),
     ]
 )
-FINDING_ROW = from_arrow_schema(_SCHEMA)
 
 
 def row_of(number: int, judgement: Judgement, root: int | None, recorded_at: int) -> Json:
@@ -54,21 +47,12 @@ def batch_of(rows: list[Json]) -> pa.RecordBatch:
         row["assertion"] for row in rows if row["verdict"] == AssertionVerdict.holds
     )
     findings = [row for row in rows if row["verdict"] != AssertionVerdict.holds]
-    empty = dict.fromkeys(_SCHEMA.names)
+    empty = dict.fromkeys(FINDINGS.names)
     findings += [
         {**empty, "assertion": number, "verdict": str(AssertionVerdict.holds), "count": count}
         for number, count in counts.items()
     ]
-    return pa.RecordBatch.from_pylist(findings, schema=_SCHEMA)
-
-
-def events_of(
-    spark: SparkSession, request: ReportRequest, period: Period, columns: Sequence[str]
-) -> DataFrame | None:
-    if period.ids is None:
-        return None
-    slices = slices_of(spark, period.trace, *period.ids)
-    return read_slices(spark, request.database, columns, slices)
+    return pa.RecordBatch.from_pylist(findings, schema=FINDINGS)
 
 
 def is_publish(event: Json) -> bool:

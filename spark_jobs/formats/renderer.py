@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from spark_jobs.chains.ranges import Longs, Ranges
+from spark_jobs.events.ranges import Longs, Ranges
 
 
 @dataclass(frozen=True)

@@ -17,22 +17,22 @@ from model.described import json_of
 from model.interchange import ConversationCounts, DocumentCounts, SentCounts, SpanCounts
 from model.jobs import Problem
 from model.times import iso_time
-from spark_jobs.chain import versions
-from spark_jobs.chains.executors import MOST_IN_WAVE, tasks_at_a_time
-from spark_jobs.chains.slices import spans_that_fit
-from spark_jobs.chains.source import map_slices
 from spark_jobs.errors import JobError
+from spark_jobs.events.slices import spans_that_fit
+from spark_jobs.events.slices_job import map_slices, tasks_at_a_time
 from spark_jobs.export import HashedFile
+from spark_jobs.formats.renderer_job import MOST_IN_WAVE
 from spark_jobs.interchange import asyncapi, ocel, otlp
 from spark_jobs.interchange.collector import open_sender
-from spark_jobs.interchange.gathered import Piece, WrittenCount, pieces
+from spark_jobs.interchange.pieces_job import Piece, WrittenCount, pieces
 from spark_jobs.interchange.request import PeriodRequest
-from spark_jobs.interchange.seen import COLUMNS, PeriodShapes
-from spark_jobs.interchange.tracing import ExportedSpan, spans_of
+from spark_jobs.interchange.spans import ExportedSpan, spans_of
+from spark_jobs.interchange.traffic import COLUMNS, PeriodShapes
 from spark_jobs.progress import Meter
-from spark_jobs.reports.gathering import ConversationRows
+from spark_jobs.reports.conversations import ConversationRows
 from spark_jobs.reports.period import Period
 from spark_jobs.spark.failures import spark_errors
+from spark_jobs.spark.versions import versions
 
 # In one piece: a request of this many spans is below what collectors take.
 MOST_SPANS = 1_000

@@ -1,26 +1,16 @@
-"""Spark's way into the store: each slice is a partition, read by its task through ADBC in Arrow.
-
-A frame begins as the slices' numbers, one a partition, and a task maps its number to the slice's
-events on a connection of its own. The slices, the database and what is done with the events travel
-in the pickled function, so none of Spark's plans, logs or pages shows an address or a password.
-
-It is not one of Spark's Python data sources: those start three more Python daemons for planning
-(half of a cold start and of a warm job), and pass every row through the JVM into a second worker.
-"""
+"""Reading a slice of events through ADBC in Arrow, from the store or from an archive."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
-from spark_jobs.archive.reader import Archive
-from spark_jobs.chains.causes import NamedCause, causes_in, text_of
-from spark_jobs.chains.slices import Slice
-from spark_jobs.spark.columns import restore, select, spark_schema
+from spark_jobs.events.archive import Archive
+from spark_jobs.events.causes import NamedCause, causes_in, text_of
+from spark_jobs.events.slices import Slice
+from spark_jobs.spark.columns import restore, select
 from spark_jobs.spark.database import DatabaseAddress
 
 # What is read of an event's cause: the cause's own columns.
@@ -35,34 +25,6 @@ LINKS = "links"
 BATCH_ROWS = 2000
 
 Batches: TypeAlias = Iterable[pa.RecordBatch]
-
-
-def read_slices(
-    spark: SparkSession, database: DatabaseAddress, columns: Sequence[str], slices: Sequence[Slice]
-) -> DataFrame:
-    """The slices' events as a frame with the named columns, by id within each partition."""
-    return map_slices(spark, database, columns, slices, iter, spark_schema(columns))
-
-
-def map_slices(
-    spark: SparkSession,
-    database: DatabaseAddress,
-    columns: Sequence[str],
-    slices: Sequence[Slice],
-    work: Callable[[Batches], Iterator[pa.RecordBatch]],
-    schema: StructType | str,
-) -> DataFrame:
-    """The results of ``work`` on each slice's events, which are by id and have the named columns.
-
-    It runs in the task that reads the slice, so the events themselves never leave that process.
-    """
-    parts, names = list(slices), tuple(columns)
-
-    def run(numbers: Batches) -> Iterator[pa.RecordBatch]:
-        task_slices = (parts[number] for batch in numbers for number in batch.column(0).to_pylist())
-        return work(batch for part in task_slices for batch in read(database, names, part))
-
-    return spark.range(0, len(parts), 1, max(len(parts), 1)).mapInArrow(run, schema)
 
 
 def read(

@@ -21,14 +21,15 @@ from pyspark.sql import SparkSession
 
 from model.archives import ArchiveFile, ArchiveSummary
 from model.jobs import Problem
-from spark_jobs.archive.reader import Archive
-from spark_jobs.chains.executors import render_slices, tasks_at_a_time
-from spark_jobs.chains.history import History
-from spark_jobs.chains.slices import rows_per_slice, spans
 from spark_jobs.errors import JobError
+from spark_jobs.events.archive import Archive
+from spark_jobs.events.history import History
+from spark_jobs.events.slices import rows_per_slice, spans
+from spark_jobs.events.slices_job import tasks_at_a_time
 from spark_jobs.export import disk_errors, sync
-from spark_jobs.formats.chain import Chain, Renderer, write_chunks
 from spark_jobs.formats.parquet import stream_of
+from spark_jobs.formats.renderer import Chain, Renderer, write_chunks
+from spark_jobs.formats.renderer_job import render_slices
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.spark.columns import COLUMNS, arrow_schema
 from spark_jobs.spark.database import DatabaseAddress

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from spark_jobs.chains.ranges import Longs
+from spark_jobs.events.ranges import Longs
 
 Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 

@@ -15,8 +15,8 @@ import pyarrow.dataset as ds
 from model.archives import MANIFEST, ArchiveFile, ArchiveManifest
 from model.jobs import Problem
 from model.sound import MOST_LATE
-from spark_jobs.chains.history import History
 from spark_jobs.errors import JobError
+from spark_jobs.events.history import History
 from spark_jobs.export import write_file
 from spark_jobs.spark.columns import FLAG, arrow_schema
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from model.blocks import ids_of
+from model.blocks import MAX_ID, ids_of
 from model.doubtful import DoubtfulDelivery, DoubtfulSpan
 from model.gaps import Gap, widen
 from model.jobs import Problem
@@ -26,12 +26,14 @@ from model.sound import (
     Late,
     Misfit,
     MissedLinks,
+    Soundness,
     SplitParticipant,
+    doubts_of,
     misfit_of,
 )
 from model.words import ACTS, EdgeKind
-from spark_jobs.chains.ranges import Longs, Ranges
 from spark_jobs.errors import JobError
+from spark_jobs.events.ranges import Longs, Ranges
 from spark_jobs.spark.database import Connection
 from statements import (
     Question,
@@ -50,7 +52,6 @@ from statements import (
 
 # Participants per statement: SQLite takes a million characters, one participant takes up to 45.
 STATEMENT_ROWS = 4000
-MAX_ID = 2**63 - 1
 # Of equal messages so many are told to each task.
 MOST_EQUAL = 100_000
 
@@ -330,6 +331,18 @@ class History:
         if not participants:
             return []
         return [MissedLinks(**row) for row in self.connection.rows(missed_sql(trace, participants))]
+
+    def soundness(self, trace: int, first_id: int, last_id: int) -> Soundness:
+        """The soundness of an answer's span."""
+        uninformed = self.split_participants(trace, first_id, last_id)
+        doubts = doubts_of(
+            self.assumed_participants(trace, first_id, last_id),
+            self.misfit(trace),
+            uninformed,
+            self.missed_links(trace, uninformed),
+            self.late(trace, first_id, last_id),
+        )
+        return Soundness(doubts, self.quiet(trace, first_id, last_id))
 
     def quiet(self, trace: int, first_id: int, last_id: int) -> int:
         """The number of events of quiet traffic in a span, counted up to `MOST_QUIET`."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_jobs.archive.reader import Archive
-from spark_jobs.chains.history import History, members_of
-from spark_jobs.chains.ranges import Longs, Range, Ranges
+from spark_jobs.events.archive import Archive
+from spark_jobs.events.history import History, members_of
+from spark_jobs.events.ranges import Longs, Range, Ranges
 
 # What one task may hold: about 16 MB of rows, so that several tasks, the copies on their way
 # through the JVM and the driver's all fit on a small machine.

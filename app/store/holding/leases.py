@@ -1,7 +1,7 @@
 """The right to write to a trace: the latest run of the service that holds it has it.
 
 A service *claims* a trace that nobody holds, or whose holder has not been heard of in time
-(`app.store.capture.services`). Each run then *takes* it, before it restores anything. Both raise
+(`app.store.holding.services`). Each run then *takes* it, before it restores anything. Both raise
 the trace's epoch, and a run writes under its epoch, in a transaction that locks the trace's row
 first. So
 
@@ -18,9 +18,9 @@ from sqlalchemy import Column, ColumnElement, exists, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import LeaseLostError, NotFoundError, OutageError
-from app.store.capture.services import lives
 from app.store.database import tables
 from app.store.database.subject import Subject, reads, writes
+from app.store.holding.services import lives
 
 # A claim waits this long for the trace's row, which only a predecessor can have locked.
 WAIT_SECONDS = 3.0

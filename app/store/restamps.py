@@ -21,7 +21,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import ConflictError
 from app.store.capture import link_rules
 from app.store.capture.aliases import with_aliases
-from app.store.capture.leases import lock_trace
 from app.store.capture.proposals import forget_in_hand
 from app.store.capture.retention import note_first_events
 from app.store.capture.rows import Row, roles_of, way_code
@@ -29,6 +28,7 @@ from app.store.database import tables
 from app.store.database.chunks import columns, rows_with
 from app.store.database.searched import Writing
 from app.store.database.subject import Subject, reads, writes
+from app.store.holding.leases import lock_trace
 from app.store.spans.imported import Spans, count_spanned
 from app.stored.capture import ParticipantRules, Progress, TraceExtent
 from app.stored.restamps import (

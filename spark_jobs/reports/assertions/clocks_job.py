@@ -20,20 +20,20 @@ from model.assertions.judging import AssertionVerdict, Judgement, needs_clocks
 from model.doubtful import DoubtfulSpan
 from model.gaps import Gap
 from model.words import EventType, Via
-from spark_jobs.chains.executors import tasks_at_a_time
-from spark_jobs.reports.assertions.keys import FIELD, columns_of, key_of
-from spark_jobs.reports.assertions.pasts import OPEN, First, firsts, may_follow
-from spark_jobs.reports.assertions.rows import (
+from spark_jobs.events.slices_job import read_slices, slices_of, tasks_at_a_time
+from spark_jobs.reports.assertions.clocks import OPEN, First, firsts, may_follow
+from spark_jobs.reports.assertions.findings import (
     CLOCK_COLUMNS,
-    FINDING_ROW,
+    FINDINGS,
     TYPE_COLUMNS,
     batch_of,
-    events_of,
     is_publish,
     row_of,
     type_in,
 )
-from spark_jobs.reports.gathering import COLUMNS, conversation_events
+from spark_jobs.reports.assertions.keys import FIELD, columns_of, key_of
+from spark_jobs.reports.conversations import COLUMNS
+from spark_jobs.reports.conversations_job import conversation_events
 from spark_jobs.reports.period import Period
 from spark_jobs.reports.request import Json, ReportRequest
 
@@ -41,6 +41,8 @@ from spark_jobs.reports.request import Json, ReportRequest
 MOST_TOGETHER = 500
 
 CONVERSATION = "conversation"
+
+_FINDING_ROW = from_arrow_schema(FINDINGS)
 
 
 def by_clocks(
@@ -63,7 +65,7 @@ def by_clocks(
                 by_key = parts.sortWithinPartitions("key", F.desc("id"))
                 doubtful = period.history.doubtful(period.trace, *period.ids)
                 compare = _comparison(number, claim, doubtful, is_sure=_is_sure(period))
-                yield by_key.mapInArrow(compare, FINDING_ROW)
+                yield by_key.mapInArrow(compare, _FINDING_ROW)
         elif isinstance(claim, Precedence):
             is_sure = is_complete_to_its_end(period, gaps) and not period.sound.doubts
             yield _past_findings(spark, request, period, number, claim, is_sure=is_sure)
@@ -97,7 +99,7 @@ def _publishes(
         frame = conversation_events(spark, request.database, period, via, columns=columns)
     else:
         columns = tuple(dict.fromkeys((*names, *columns_of(key))))
-        frame = events_of(spark, request, period, columns)
+        frame = _events_of(spark, request, period, columns)
     if frame is None:
         return None
     begin, end = period.since, period.until
@@ -115,6 +117,15 @@ def _publishes(
             )
 
     return frame.mapInArrow(rows, from_arrow_schema(_PUBLISH_SCHEMA))
+
+
+def _events_of(
+    spark: SparkSession, request: ReportRequest, period: Period, columns: Sequence[str]
+) -> DataFrame | None:
+    if period.ids is None:
+        return None
+    slices = slices_of(spark, period.trace, *period.ids)
+    return read_slices(spark, request.database, columns, slices)
 
 
 _PUBLISH_SCHEMA = pa.schema(
@@ -236,7 +247,7 @@ def _past_findings(
 ) -> DataFrame:
     """Findings on whether deliveries have a message of a type in their past."""
     columns = ("id", "type", "cause_id", "candidates", "doubtful", "quiet", "recorded_at")
-    events = events_of(spark, request, period, (*columns, *TYPE_COLUMNS, *CLOCK_COLUMNS))
+    events = _events_of(spark, request, period, (*columns, *TYPE_COLUMNS, *CLOCK_COLUMNS))
     if events is None:  # asked for only where there are some
         raise ValueError("a period without events")
     starts = _firsts(events, claim)
@@ -252,7 +263,7 @@ def _past_findings(
                     rows.append(row_of(number, result, None, event["recorded_at"]))
             yield batch_of(rows)
 
-    return events.mapInArrow(findings, FINDING_ROW)
+    return events.mapInArrow(findings, _FINDING_ROW)
 
 
 def _is_delivery(event: Json) -> bool:

@@ -14,8 +14,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.reading.events import MAX_ID
-from model.blocks import BLOCK, ids_of
+from model.blocks import BLOCK, MAX_ID, ids_of
 
 _blocks = tables.blocks.c
 _events = tables.events.c

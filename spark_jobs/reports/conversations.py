@@ -11,7 +11,6 @@ hands them to a function one conversation at a time.
 from __future__ import annotations
 
 import json
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,11 +20,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import LongType
 
+from model.blocks import MAX_ID
 from model.conversations import MOST_PUBLISHES, Conversation, PublisherRecord, conversation_of
 from model.deaths import Loss, deaths_of
 from model.error_queues import forward_of
@@ -34,16 +30,12 @@ from model.happened import Cause, ConversationEvent, causes_of, keys_in
 from model.jobs import Problem
 from model.message_types import type_of
 from model.words import IS_CONVERSATION, Disposition, EdgeKind, EventType, Match, Via
-from spark_jobs.chains.causes import causes_in
-from spark_jobs.chains.executors import slices_of, tasks_at_a_time
-from spark_jobs.chains.history import MAX_ID, History
-from spark_jobs.chains.ranges import Longs
-from spark_jobs.chains.slices import MOST_ROWS, Slice
-from spark_jobs.chains.source import Batches, read
 from spark_jobs.errors import JobError
+from spark_jobs.events.causes import causes_in
+from spark_jobs.events.history import History
+from spark_jobs.events.ranges import Longs
 from spark_jobs.reports.period import Period
-from spark_jobs.spark.columns import spark_schema
-from spark_jobs.spark.database import Connection, DatabaseAddress
+from spark_jobs.spark.database import Connection
 from statements import REACTIONS
 
 Row: TypeAlias = dict[str, Any]
@@ -52,8 +44,6 @@ Row: TypeAlias = dict[str, Any]
 MOST_EVENTS = 20_000_000
 # The first events of a conversation, which a task holds; more are cut off.
 MOST_EACH = 10_000
-# Rows that Spark sends to each task instead of moving events.
-BROADCAST_ROWS = 2_000_000
 
 COLUMNS = (
     *("id", "type", "match", "cause_id", "participant", "participant_name"),
@@ -83,77 +73,7 @@ class ConversationRows:
     open_at: frozenset[int] = frozenset()
 
 
-def conversation_events(
-    spark: SparkSession,
-    database: DatabaseAddress,
-    period: Period,
-    via: Via,
-    *,
-    end_at: int | None = None,
-    columns: Sequence[str] = COLUMNS,
-) -> DataFrame | None:
-    """The events of a period's conversations, with the column ``root``; None if there are none.
-
-    Each conversation is in one partition, its events together and by id (see `conversations`), up
-    to those recorded before ``end_at`` (µs), by default up to the newest. Quiet traffic is left
-    out. Raises `JobError` where the period has more events than the driver can join.
-    """
-    if period.ids is None:
-        return None
-    first, last = period.ids
-    end = max(last, end_of(period, end_at))
-    table = join(period.history.connection, period.trace, (first, last), end, via)
-    if not len(table.ids):
-        return None
-    slices = slices_of(spark, period.trace, first, end)
-    events = _read(spark, database, columns, slices, table)
-    parts = max(tasks_at_a_time(spark), -(-len(table.ids) // MOST_ROWS))
-    publishers = _publishers(period.history.connection, period.trace, (first, end), via)
-    publishing = _frame(spark, publishers)
-    events = events.join(F.broadcast(publishing), "participant", "left")
-    losses = _losses(period.history.connection, period.trace, (first, end))
-    loss_frame = _frame(spark, losses)
-    if len(losses) <= BROADCAST_ROWS:
-        loss_frame = F.broadcast(loss_frame)
-    events = events.join(loss_frame, "id", "left")
-    return events.repartition(parts, "root").sortWithinPartitions("root", "id")
-
-
-def _read(
-    spark: SparkSession,
-    database: DatabaseAddress,
-    columns: Sequence[str],
-    slices: Sequence[Slice],
-    table: ConversationTable,
-) -> DataFrame:
-    """The slices' events that are joined, with the column ``root``.
-
-    Ids and roots go to the task that reads the slice: a join by Spark would move all events again.
-    """
-    cuts = np.searchsorted(table.ids, [part.last_id for part in slices], "right")[:-1]
-    parts = zip(np.split(table.ids, cuts), np.split(table.roots, cuts), strict=True)
-    texts = [zlib.compress(np.stack([ids, ids - roots]).tobytes(), 1) for ids, roots in parts]
-    frame = _frame(spark, pa.table({"number": range(len(slices)), "joined": texts}))
-
-    def read_roots(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number, text in zip(*batch.to_pydict().values(), strict=True):
-                ids, back = np.frombuffer(zlib.decompress(text), np.int64).reshape(2, -1)
-                for events in read(database, columns, slices[number]) if len(ids) else ():
-                    members = events.filter(pa.array(_is_member(ids, events.column("id"))))
-                    positions = np.searchsorted(ids, members.column("id"))
-                    yield members.append_column("root", pa.array(ids[positions] - back[positions]))
-
-    schema = spark_schema(columns).add("root", LongType())
-    return frame.repartition(len(slices)).mapInArrow(read_roots, schema)
-
-
-def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """A table for Spark, with its schema: Connect would not know the columns of an empty one."""
-    return spark.createDataFrame(table, from_arrow_schema(table.schema))
-
-
-def _publishers(connection: Connection, trace: int, span: tuple[int, int], via: Via) -> pa.Table:
+def publishers_of(connection: Connection, trace: int, span: tuple[int, int], via: Via) -> pa.Table:
     """The `PublisherRecord` of each participant, with its newest publishes of the span of ids."""
     participants, ids = _columns(
         connection,
@@ -195,7 +115,7 @@ def _last_unnamed(connection: Connection, trace: int, via: Via) -> Iterator[Row]
         yield from batch.to_pylist()
 
 
-def _losses(connection: Connection, trace: int, span: tuple[int, int]) -> pa.Table:
+def losses_of(connection: Connection, trace: int, span: tuple[int, int]) -> pa.Table:
     """The losses of publishes' copies, as JSON: time and reason by queue."""
     rows = connection.rows(
         f"SELECT event_id, queue, at, reason FROM lost_copies WHERE trace_id = {trace}"
@@ -246,15 +166,15 @@ def join(
     with_cause = np.flatnonzero(causes >= oldest)
     a = np.concatenate([ids[with_cause], effects])
     b = np.concatenate([causes[with_cause], link_causes])
-    is_stored = _is_member(ids, a) & (b >= oldest)
+    is_stored = is_member(ids, a) & (b >= oldest)
     a, b = a[is_stored], b[is_stored]
     is_before = b < first
     begun_before = np.searchsorted(ids, a[is_before])
     if via is Via.conversation:
         key_events = _events_with_older_keys(connection, trace, (first, end))
-        shared_indexes = np.searchsorted(ids, key_events[_is_member(ids, key_events)])
+        shared_indexes = np.searchsorted(ids, key_events[is_member(ids, key_events)])
         begun_before = np.concatenate([begun_before, shared_indexes])
-    inside = ~is_before & _is_member(ids, b)
+    inside = ~is_before & is_member(ids, b)
     pairs = [np.searchsorted(ids, a[inside]), np.searchsorted(ids, b[inside])]
     if via is Via.conversation:
         pairs = _with_keys(connection, trace, (first, end), ids, pairs)
@@ -295,7 +215,7 @@ def _with_keys(
     )
     events = table.column("event_id").to_numpy()
     numbers = table.column("key").combine_chunks().dictionary_encode().indices.to_numpy()
-    is_inside = _is_member(ids, events)
+    is_inside = is_member(ids, events)
     indexes, numbers = np.searchsorted(ids, events[is_inside]), numbers[is_inside]
     _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
     return [
@@ -337,11 +257,11 @@ def _columns(connection: Connection, sql: str) -> list[Longs]:
     ]
 
 
-def _is_member(ids: Longs, events: Longs) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def is_member(ids: Longs, events: Longs) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return np.isin(events, ids)
 
 
-def conversations(
+def conversations_in(
     batches: Iterable[pa.RecordBatch], via: Via, gaps: Sequence[Gap] = ()
 ) -> Iterator[ConversationRows]:
     """Each conversation of a partition of `gathered`; without ``gaps`` as if there were none."""

@@ -21,7 +21,7 @@ from model.words import Disposition, Match
 
 if TYPE_CHECKING:
     from model.conversations import Conversation, Copy, Delivery, Message
-    from spark_jobs.reports.gathering import ConversationRows, Row
+    from spark_jobs.reports.conversations import ConversationRows, Row
 
 Value: TypeAlias = "str | int | bool"
 

@@ -34,7 +34,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from pyspark import daemon, worker  # noqa: F401 - workers find it imported
 
-    import spark_jobs.chains.executors  # noqa: F401 - likewise, with Arrow and the database's drivers
+    import spark_jobs.formats.renderer_job  # noqa: F401 - likewise, with Arrow and the database's drivers
 
     gc.freeze()
     gc.set_threshold(YOUNG)

@@ -1,0 +1,1 @@
+"""Holders of the traces: which of several services writes to which."""

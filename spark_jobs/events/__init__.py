@@ -1,0 +1,1 @@
+"""Stored and archived events, in slices that tasks read."""
