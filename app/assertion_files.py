@@ -51,7 +51,7 @@ def parse(text: str | bytes) -> list[Assertion]:
         return assertions_in(_YamlReader(plain).file())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = TextPosition() if mark is None else _place(mark)
+        place = TextPosition() if mark is None else _position(mark)
         raise place.error(f"this is not YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, UnicodeError) as error:
         raise InvalidAssertionError(f"this is not YAML: {error}") from None
@@ -74,14 +74,14 @@ class _YamlReader:
         self._next()  # the document's end
         event = self._next()
         if not isinstance(event, yaml.StreamEndEvent):
-            raise _place(event.start_mark).error("there is another document")
+            raise _position(event.start_mark).error("there is another document")
         return value
 
     def _next(self) -> Any:
         return self._loader.get_event()
 
     def _value(self, event: Any, depth: int) -> Value:
-        place = _place(event.start_mark)
+        place = _position(event.start_mark)
         self._count += 1
         if isinstance(event, yaml.AliasEvent):
             raise place.error(f"aliases are not read: write out what `*{event.anchor}` stands for")
@@ -121,5 +121,5 @@ class _YamlReader:
         return None if tag == _NULL else text
 
 
-def _place(mark: Any) -> TextPosition:
+def _position(mark: Any) -> TextPosition:
     return TextPosition(mark.line + 1, mark.column + 1)

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 import msgspec
 
 from app.broker.announcements import EVENT_EXCHANGE
-from app.broker.connection import sign_in
+from app.broker.connection import log_in
 from app.broker.management import TIMEOUT_SECONDS, ManagementApi, Permissions
 from app.broker.marks import keys, queue_prefix, takes_default
 from app.broker.opening import management_api
@@ -206,7 +206,7 @@ async def _amqp(settings: Settings, management: ManagementApi) -> CheckResult:
     user, refusal = capture_user(settings), None
     for vhost in await _vhosts_to_try(settings, management):
         try:
-            await sign_in(settings.amqp_url.reveal(), vhost, TIMEOUT_SECONDS)
+            await log_in(settings.amqp_url.reveal(), vhost, TIMEOUT_SECONDS)
         except VirtualHostError as error:
             refusal = refusal or error
         else:

@@ -21,7 +21,7 @@ from pathlib import Path
 from app.garbage import tune_garbage_collection
 from app.store import Store, migrate
 from app.stored.capture import Batch
-from app.traces.retention import RetentionRule, retain
+from app.traces.retention import RetentionLimits, retain
 from app.tracker import Bounds, Policy, Publish, Record, StampedEvent, Tracker
 from bench.stores import FIRST_TIME, STEP, traffic
 from itc import pack
@@ -123,7 +123,7 @@ async def long_run(events: int) -> None:
             sizes += [len(pack(event.stamp)) for event in batch]
             await store.batches.append(trace.id, Batch(batch, tracker.checkpoint(), b""))
             if done % (KEPT // 5) == 0:
-                await retain(store.retention, trace.id, tracker, RetentionRule(keep_events=KEPT))
+                await retain(store.retention, trace.id, tracker, RetentionLimits(keep_events=KEPT))
             if done % (events // 10) == 0:
                 print(
                     f"| {done:,} | {len(tracker.participants):,} | {sum(sizes) / len(sizes):.1f} "

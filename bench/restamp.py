@@ -17,7 +17,7 @@ from pathlib import Path
 from app.garbage import tune_garbage_collection
 from app.restamp.replay import Replay
 from app.store import Store
-from app.stored.capture import ParticipantRules
+from app.stored.capture import ParticipantSettings
 from app.traces.pipeline import PipelineSettings
 from app.tracker import Policy
 from bench.stores import VHOST, build
@@ -42,7 +42,7 @@ async def measure(events: int, participants: int) -> None:
         work = Replay(
             store.restamps,
             trace.id,
-            ParticipantRules(Policy.client, ()),
+            ParticipantSettings(Policy.client, ()),
             _ignore,
             PipelineSettings(),
         )

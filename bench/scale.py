@@ -38,7 +38,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from app.garbage import tune_garbage_collection
 from app.store import Store, migrate
 from app.stored.capture import Batch
-from app.traces.retention import AT_MOST, RetentionRule, retain_some
+from app.traces.retention import AT_MOST, RetentionLimits, retain_some
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, StampedEvent, Tracker
 from app.tracker.links import BUILT_IN, Rules
 from bench.reading import FIRST, QUESTIONS, Served, ask, processor_seconds, serving
@@ -133,7 +133,7 @@ class Growing:
         kept = stored.events - REMOVED
         for _ in range(REMOVED // AT_MOST):
             begin = time.perf_counter()
-            rule = RetentionRule(keep_events=kept)
+            rule = RetentionLimits(keep_events=kept)
             await retain_some(self._store.retention, self._trace, self._tracker, rule)
             between = time.perf_counter()
             await self._append(BATCH)

@@ -15,6 +15,6 @@ def block_of(event_id: int) -> int:
     return event_id // BLOCK
 
 
-def ids_of(first: int, last: int) -> tuple[int, int]:
+def ids_of_blocks(first: int, last: int) -> tuple[int, int]:
     """The ids of the blocks from one to another: the least, and the one after the greatest."""
     return first * BLOCK, (last + 1) * BLOCK

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from itc import packed_height_at
 from model.gaps import Gap
-from model.ranges import Dot, Mark
+from model.ranges import Dot, RangeEnd
 from model.times import Microseconds
 from model.words import Match
 
@@ -95,7 +95,7 @@ class DoubtfulFuture(NamedTuple):
     dots: Sequence[Dot]
     last_id: int | None
 
-    def holds(self, mark: Mark) -> bool:
+    def holds(self, mark: RangeEnd) -> bool:
         """Tell whether an event is behind one, or may be behind a further one."""
         if self.last_id is not None and mark.id > self.last_id:
             return True

@@ -28,14 +28,14 @@ def type_of(
     """The message's type, by its own word or else by its destination.
 
     The property ``type``, Celery's ``task``, ``NServiceBus.EnclosedMessageTypes``, MassTransit's
-    ``messageType``, CloudEvents' ``type``; otherwise `place_of`. ``payload`` matters where
+    ``messageType``, CloudEvents' ``type``; otherwise `address_of`. ``payload`` matters where
     `is_in_body`.
     """
     name = _named_type(properties or {}) or _in_body(properties, payload)
-    return _cut(name or place_of(exchange, routing_keys))
+    return _cut(name or address_of(exchange, routing_keys))
 
 
-def place_of(exchange: str, routing_keys: Sequence[str]) -> str:
+def address_of(exchange: str, routing_keys: Sequence[str]) -> str:
     """The exchange and the first routing key, or only the key for the default exchange."""
     key = routing_keys[0] if routing_keys else ""
     return f"{exchange}/{key}" if exchange else key

@@ -32,7 +32,7 @@ class ParticipantSpan(NamedTuple):
     base: int
 
 
-class Mark(NamedTuple):
+class RangeEnd(NamedTuple):
     """One event of a participant, as a lookup finds it."""
 
     height: int
@@ -43,13 +43,13 @@ class Mark(NamedTuple):
 
 HeightPairs: TypeAlias = Sequence[tuple[int, int]]
 """Pairs (participant, height), for the first event of each at or above that height."""
-Probe: TypeAlias = Callable[[HeightPairs], Mapping[int, Mark]]
-Holds: TypeAlias = Callable[[Mark], bool]
+Probe: TypeAlias = Callable[[HeightPairs], Mapping[int, RangeEnd]]
+Holds: TypeAlias = Callable[[RangeEnd], bool]
 """A condition that holds for all of a participant's events from some event on, and none before."""
-Search: TypeAlias = Generator[HeightPairs, Mapping[int, Mark], dict[int, Mark]]
+Search: TypeAlias = Generator[HeightPairs, Mapping[int, RangeEnd], dict[int, RangeEnd]]
 
 
-def first_reached(tops: Mapping[int, Mark], holds: Holds, probe: Probe) -> dict[int, Mark]:
+def first_reached(tops: Mapping[int, RangeEnd], holds: Holds, probe: Probe) -> dict[int, RangeEnd]:
     """The result of `search`, where ``probe`` answers at once."""
     steps = search(tops, holds)
     try:
@@ -57,11 +57,11 @@ def first_reached(tops: Mapping[int, Mark], holds: Holds, probe: Probe) -> dict[
         while True:
             question = steps.send(probe(question))
     except StopIteration as end:
-        marks: dict[int, Mark] = end.value
+        marks: dict[int, RangeEnd] = end.value
         return marks
 
 
-def search(tops: Mapping[int, Mark], holds: Holds) -> Search:
+def search(tops: Mapping[int, RangeEnd], holds: Holds) -> Search:
     """The first event of each participant for which the condition holds, as a dialogue.
 
     ``tops`` has an event of each for which it does. Steps down from there double until one is too
@@ -79,7 +79,7 @@ def search(tops: Mapping[int, Mark], holds: Holds) -> Search:
 class _Search:
     """Bisection in one participant: below ``low`` it does not hold, for ``best`` it does."""
 
-    def __init__(self, top: Mark) -> None:
+    def __init__(self, top: RangeEnd) -> None:
         self.best = top
         self.low = 0
         self.high = top.height  # no event for which it holds stands in [high, best.height)
@@ -96,7 +96,7 @@ class _Search:
             return max(self.low, self.high - self.step)
         return (self.low + self.high) // 2
 
-    def learn(self, height: int, mark: Mark, holds: bool) -> None:
+    def learn(self, height: int, mark: RangeEnd, holds: bool) -> None:
         self.step *= 2
         if holds:
             self.best, self.high = mark, height

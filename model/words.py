@@ -89,8 +89,8 @@ def how_of(kind: EdgeKind | None) -> StepWord:
     return cast("StepWord", kind.name) if kind in BY_BROKER else "link"
 
 
-class Way(enum.IntEnum):
-    """The way in which a cause that was found is known to the publisher that names it."""
+class Awareness(enum.IntEnum):
+    """Knowledge of a cause that a publisher has which names it."""
 
     known = 0  # by the trace's policy: its participant had it in its past, link or no link
     missed = 1  # by another participant of its program, which the policy takes apart

@@ -24,7 +24,7 @@ from model.jobs import Problem
 from spark_jobs.errors import JobError
 from spark_jobs.events.archive import Archive
 from spark_jobs.events.history import History
-from spark_jobs.events.slices import rows_per_slice, spans
+from spark_jobs.events.slices import id_spans, rows_per_slice
 from spark_jobs.events.slices_job import tasks_at_a_time
 from spark_jobs.export import disk_errors, sync
 from spark_jobs.formats.parquet import stream_of
@@ -64,7 +64,7 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
             return _summary(archive, ())
         first_id, last_id, events = span
         count = -(-events // rows_per_slice(history.row_bytes(trace, first_id, last_id), events, 1))
-        slices = spans(trace, first_id, last_id, max(count, tasks_at_a_time(spark)))
+        slices = id_spans(trace, first_id, last_id, max(count, tasks_at_a_time(spark)))
         meter.enter("reading", 5.0)
         meter.expect(events)
         chunks = render_slices(spark, request.database, RAW, Chain(), slices, meter)

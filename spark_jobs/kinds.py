@@ -15,10 +15,10 @@ from spark_jobs import archive_job, chain
 from spark_jobs.chains import touched_job
 from spark_jobs.errors import JobError
 from spark_jobs.interchange import period_job
-from spark_jobs.interchange.request import Collector, PeriodRequest
+from spark_jobs.interchange.period_request import Collector, PeriodRequest
 from spark_jobs.progress import Report
 from spark_jobs.reports import report_job, topology_job
-from spark_jobs.reports.request import ReportRequest
+from spark_jobs.reports.report_request import ReportRequest
 from spark_jobs.spark.database import DatabaseAddress
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from model.doubtful import MOST_DOUBTFUL
 from model.sound import LEAST_SHARE, MOST_LATE, MOST_MISSED, MOST_QUIET, Evidence, SplitParticipant
-from model.words import Way
+from model.words import Awareness
 
 REACTIONS = "CASE WHEN reactions < explained + spanned THEN explained + spanned ELSE reactions END"
 """A participant's `Evidence.reactions`, and at least those that links tell of: one that was handed
@@ -98,7 +98,7 @@ def missed_sql(trace_id: int, participants: Sequence[SplitParticipant]) -> str:
     last = max(participant.last_event_id for participant in participants)
     return (
         "SELECT rule, count(*) AS links FROM (SELECT rule FROM edges"
-        f" WHERE trace_id = {int(trace_id)} AND way <> 0 AND way = {int(Way.missed)}"
+        f" WHERE trace_id = {int(trace_id)} AND way <> 0 AND way = {int(Awareness.missed)}"
         f" AND effect_id BETWEEN {first} AND {last} LIMIT {MOST_MISSED}) AS counted"
         " GROUP BY rule ORDER BY rule"
     )
@@ -154,8 +154,8 @@ def acting_sql(question: Question) -> str:
     )
 
 
-def marks_sql(trace_id: int, positions: Iterable[tuple[int, int]], *, forward: bool) -> str:
-    """The statement for `Mark`s: of each participant the first from a height on, or the last to it.
+def range_ends_sql(trace_id: int, positions: Iterable[tuple[int, int]], *, forward: bool) -> str:
+    """The statement for `RangeEnd`s: each participant's first from a height on, or last up to it.
 
     Each is looked up in the index on heights.
     """

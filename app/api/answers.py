@@ -90,7 +90,7 @@ class Heavy(msgspec.Struct, frozen=True):
         """Views of events, with marks in place of those still to be read."""
         if not self.sizes and self.links is None:
             return [event_view(row, self.content, self.columns) for row in rows]
-        return [self._mark(row) if row.id in self.sizes else self.view(row) for row in rows]
+        return [self._placeholder(row) if row.id in self.sizes else self.view(row) for row in rows]
 
     def view(self, row: Event) -> dict[str, Any]:
         view = event_view(row, self.content, self.columns)
@@ -98,7 +98,7 @@ class Heavy(msgspec.Struct, frozen=True):
             view["links"] = json_of([*self.links.get(row.id, ())])
         return view
 
-    def _mark(self, row: Event) -> msgspec.Raw:
+    def _placeholder(self, row: Event) -> msgspec.Raw:
         self.light[row.id] = row
         return msgspec.Raw(_MARK % row.id)
 

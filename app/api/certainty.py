@@ -104,7 +104,7 @@ def list_certainty(
     return ListCertainty(bool(records) and certainty.complete, certainty.sound, period)
 
 
-def headers_of(certainty: ListCertainty) -> dict[str, str]:
+def certainty_headers(certainty: ListCertainty) -> dict[str, str]:
     """The certainty of a list that is a plain array, as a header."""
     if certainty.period is None:
         return {}

@@ -424,7 +424,7 @@ def read_trace(bytes header not None, bool is_publish not None, /):
     return tuple(fields)
 
 
-def place_of(bytes header not None, /):
+def origin_of(bytes header not None, /):
     """Node, connection, channel's number and user of a trace message that cannot be read, as far as
     its headers go; None if one of these is missing.
 

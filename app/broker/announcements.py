@@ -86,7 +86,11 @@ class AnnouncementStream(DivertedStream):
 
     def _outage(self, error: BaseException | None) -> OutageError:
         """As for the trace queue, without its advice about rights and users."""
-        queue, vhost, user = self._queue, printable(self._place.vhost), printable(self._place.user)
+        queue, vhost, user = (
+            self._queue,
+            printable(self._address.vhost),
+            printable(self._address.user),
+        )
         if isinstance(error, aiormq.exceptions.ChannelAccessRefused):
             if "exclusive" in str(error):
                 return OutageError(
@@ -100,7 +104,7 @@ class AnnouncementStream(DivertedStream):
             )
         if isinstance(error, aiormq.exceptions.ChannelNotFoundEntity):
             return OutageError(f"{queue} or {EVENT_EXCHANGE} of {vhost} is gone")
-        return outage(error, self._place)
+        return outage(error, self._address)
 
 
 class Announcements:

@@ -231,7 +231,7 @@ class TraceConnection(VhostConnection):
         self._splitter.divert(channel, take)
 
 
-async def sign_in(amqp_url: str, vhost: str, seconds: float) -> None:
+async def log_in(amqp_url: str, vhost: str, seconds: float) -> None:
     """Connect to a virtual host and disconnect.
 
     Raises `VirtualHostError` if the account is valid but may not enter this virtual host, otherwise

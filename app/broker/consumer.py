@@ -28,7 +28,7 @@ from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher
 from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, in_use, outage, outages
 from app.broker.own import Own
-from app.broker.trace_queue import Bookmark, QueueBounds, arguments
+from app.broker.trace_queue import Bookmark, QueueBounds, queue_arguments
 from app.errors import OutageError
 from app.tracker.records import LARGE
 from app.tracker.taken import ALL
@@ -189,7 +189,7 @@ class TraceStream(DivertedStream):
                 for _ in range(2)
             ]
         except CONNECTION_ERRORS as error:
-            failure = outage(error, self._place)
+            failure = outage(error, self._address)
             self.lose(failure)  # after a time-out the library has closed the channel
             raise failure from error
         self._note_taken(acknowledged)
@@ -238,7 +238,7 @@ class TraceStream(DivertedStream):
             for key in excess:
                 await self._channel.queue_unbind(self._queue, TRACE_EXCHANGE, routing_key=key)
 
-    async def mark_place(self, epoch: int, event_id: int) -> None:
+    async def leave_bookmark(self, epoch: int, event_id: int) -> None:
         """Put a new bookmark into the queue's bindings, and then remove the others."""
         bookmark = Bookmark(epoch, event_id)
         present, self.bookmarks = self.bookmarks, (bookmark,)
@@ -335,7 +335,7 @@ class Firehose:
         It has no other consumer; its sentinel is held if it is ``guarded``. Raises `OutageError`.
         """
         async with self._connect(vhost) as connection:
-            with outages(self._place(vhost)):
+            with outages(self._address(vhost)):
                 stream = await self._prepare(connection, vhost, reading, kind, guarded=guarded)
             yield stream
 
@@ -351,12 +351,12 @@ class Firehose:
 
     async def delete_queue(self, vhost: str) -> None:
         async with self._connect(vhost) as connection:
-            with outages(self._place(vhost)):
+            with outages(self._address(vhost)):
                 channel = await connection.channel(publisher_confirms=False)
                 await channel.queue_delete(self.queue)
 
     def _connect(self, vhost: str) -> AbstractAsyncContextManager[TraceConnection]:
-        return connect(self._url, self._place(vhost), self._properties)
+        return connect(self._url, self._address(vhost), self._properties)
 
     async def _prepare(
         self,
@@ -367,14 +367,14 @@ class Firehose:
         *,
         guarded: bool,
     ) -> AnyStream:
-        place = self._place(vhost)
+        place = self._address(vhost)
         queued = await self._count_queued(connection, place)
         channel = await connection.channel(publisher_confirms=False)
         if queued is None:
             await channel.declare_queue(
                 self.queue,
                 durable=True,
-                arguments=arguments(self.bounds, quorum=reading.quorum, owner=self.owner),
+                arguments=queue_arguments(self.bounds, quorum=reading.quorum, owner=self.owner),
             )
         token, is_gone = None, False
         if guarded and not reading.quorum:
@@ -403,7 +403,7 @@ class Firehose:
                     self._connect(vhost) as extra,
                 ):
                     publisher = await extra.channel(publisher_confirms=True)
-                    placed = await sentinel.place(channel, self.queue, publisher)
+                    placed = await sentinel.put_sentinel(channel, self.queue, publisher)
         if placed is None:
             await channel.close()
         return placed, token is not None
@@ -422,5 +422,5 @@ class Firehose:
             await asyncio.sleep(LEAVING_SECONDS / 20)
         return None if queue is None else queue.message_count or 0
 
-    def _place(self, vhost: str) -> BrokerAddress:
+    def _address(self, vhost: str) -> BrokerAddress:
         return BrokerAddress.of(self._url, vhost, self.queue)

@@ -60,7 +60,7 @@ class DivertedStream:
     def __init__(self, channel: Channel, queue: str, place: BrokerAddress) -> None:
         self._channel = channel
         self._queue = queue
-        self._place = place
+        self._address = place
         self._waiting: deque[Arrival] = deque()
         self._arrived = asyncio.Event()
         self._enough = 1  # deliveries that wake the reader
@@ -70,7 +70,7 @@ class DivertedStream:
         """Take in the deliveries on our channel from now on, for as long as that is open."""
         for callbacks in (channel.close_callbacks, connection.close_callbacks):
             callbacks.add(lambda _, error: self.lose(self._outage(error)))
-        question = f"was {self._queue} or {printable(self._place.vhost)} deleted?"
+        question = f"was {self._queue} or {printable(self._address.vhost)} deleted?"
         self._channel.on_consumer_cancel_callbacks.add(
             lambda _: self.lose(QueueLostError(f"the broker ended our consumer: {question}"))
         )
@@ -115,7 +115,7 @@ class DivertedStream:
             raise self._outage(error) from error
 
     def _outage(self, error: BaseException | None) -> OutageError:
-        return outage(error, self._place)
+        return outage(error, self._address)
 
 
 async def refuse_delivery(message: DeliveredMessage) -> None:

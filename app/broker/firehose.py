@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from app.broker._wire import decode_headers, place_of, read_trace, user_of
+from app.broker._wire import decode_headers, origin_of, read_trace, user_of
 from app.tracker import NOWHERE, Channel, Deliver, Publish, Record, Settlement, Unreadable
 from app.tracker.records import LARGE, QUARANTINED_BODY
 from model.texts import storable
@@ -89,7 +89,7 @@ def parse(
             return _settlement(kind, name, header, body)
         fields = read_trace(header, kind == PUBLISH)
     except ValueError as error:
-        place = place_of(_TABLE + body if kind == SETTLE else header)
+        place = origin_of(_TABLE + body if kind == SETTLE else header)
         return Unreadable(
             reason=str(error),
             routing_key=storable(routing_key),

@@ -82,7 +82,7 @@ class MarkPublisher:
         self._url = url
         self._vhost = vhost
         self._prefix = queue_prefix(trace_queue)
-        self._place = BrokerAddress.of(url, vhost)
+        self._address = BrokerAddress.of(url, vhost)
         self._connection: VhostConnection | None = None
         self._exchange: AbstractExchange | None = None
         self._queue = ""
@@ -93,7 +93,7 @@ class MarkPublisher:
         After an `OutageError` nobody knows whether it has.
         """
         try:
-            with _outages(self._place, _DEFAULT_RIGHTS if self._through_default else _OWN_RIGHTS):
+            with _outages(self._address, _DEFAULT_RIGHTS if self._through_default else _OWN_RIGHTS):
                 exchange = self._exchange or await self._open()
                 async with asyncio.timeout(CONFIRM_SECONDS):
                     await exchange.publish(

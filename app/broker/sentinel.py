@@ -59,7 +59,9 @@ async def hold(channel: AbstractChannel, queue: str, token: str) -> bool:
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def place(channel: AbstractChannel, queue: str, publisher: AbstractChannel) -> str | None:
+async def put_sentinel(
+    channel: AbstractChannel, queue: str, publisher: AbstractChannel
+) -> str | None:
     """Put a new sentinel into an empty queue, and hold it; its token, or None if others were first.
 
     ``publisher`` confirms, and is of another connection: while the broker is short of memory it

@@ -99,7 +99,7 @@ def bookmarks(keys: Iterable[str]) -> list[Bookmark]:
     return [Bookmark(*pair) for pair in numbers if len(pair) == len(Bookmark._fields)]
 
 
-def arguments(bounds: QueueBounds, *, quorum: bool, owner: str | None = None) -> FieldTable:
+def queue_arguments(bounds: QueueBounds, *, quorum: bool, owner: str | None = None) -> FieldTable:
     """The arguments that our queue is declared with; ``owner`` is the name of our store."""
     table: FieldTable = {
         "x-max-length-bytes": bounds.bytes,

@@ -111,7 +111,7 @@ def _message_of(members: dict[bytes, bytes]) -> Waiting:
         raise ValueError("that is no message as the management API shows one") from error
 
 
-class _Place(msgspec.Struct):
+class _Origin(msgspec.Struct):
     node: str
     connection: str
     channel: int
@@ -119,7 +119,7 @@ class _Place(msgspec.Struct):
 
 
 class _Properties(msgspec.Struct):
-    headers: _Place
+    headers: _Origin
 
 
 def _channel(properties: bytes) -> Channel:

@@ -165,7 +165,7 @@ def say_caveats(answer: dict[str, Any], say: Callable[[str], None] = say) -> Non
 
 
 @dataclass(frozen=True)
-class ActingRules:
+class ActingOptions:
     """The rules of who acts, and whose traffic joins no clocks."""
 
     participant: Annotated[

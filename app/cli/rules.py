@@ -142,7 +142,7 @@ def _show_keys(answer: dict[str, Any]) -> None:
 
 
 def _proposal(proposal: dict[str, Any]) -> tuple[object, ...]:
-    child = " + ".join(dict.fromkeys(_places(proposal, "child")))
+    child = " + ".join(dict.fromkeys(_paths(proposal, "child")))
     shares = (_part(proposal["support"]), f"{proposal['ambiguity']:.2f}", _part(proposal["chance"]))
     fields = (
         ("", child)
@@ -152,7 +152,7 @@ def _proposal(proposal: dict[str, Any]) -> tuple[object, ...]:
     return (proposal["number"], proposal["kind"], *fields, *shares, _part(proposal["agreement"]))
 
 
-def _places(proposal: dict[str, Any], side: str) -> Iterator[str]:
+def _paths(proposal: dict[str, Any], side: str) -> Iterator[str]:
     for rule in proposal["rules"]:
         fields = rule[side]
         yield from [fields] if isinstance(fields, str) else fields

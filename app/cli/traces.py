@@ -10,7 +10,7 @@ import typer
 from app.cli.client import ServiceClient, trace_path
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
-from app.cli.options import ActingRules, Json, Vhost
+from app.cli.options import ActingOptions, Json, Vhost
 from app.cli.output import columns, printable, say, show_list
 
 START_SECONDS = 20.0
@@ -19,7 +19,7 @@ LOOK_SECONDS = 0.2
 
 def start(
     client: ServiceClient,
-    rules: ActingRules,
+    rules: ActingOptions,
     vhost: Vhost,
     bodies: Annotated[
         bool | None,

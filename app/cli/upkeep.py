@@ -10,7 +10,7 @@ from app.cli.client import ServiceClient
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
 from app.cli.following import run_job
-from app.cli.options import ActingRules, Json, Vhost, Wait
+from app.cli.options import ActingOptions, Json, Vhost, Wait
 from app.cli.output import as_json, columns, printable, say, show_list
 from model.words import number_of
 
@@ -42,7 +42,7 @@ jobs = family("jobs", "Manage the service's jobs.", list=list_jobs, show=show, c
 
 def restamp(
     client: ServiceClient,
-    rules: ActingRules,
+    rules: ActingOptions,
     vhost: Vhost,
     links: Annotated[
         bool,

@@ -46,7 +46,7 @@ _READ_ERRORS = (
 )
 
 
-class RowPlace(NamedTuple):
+class RowPosition(NamedTuple):
     """An event by what its row says of it."""
 
     id: int
@@ -56,7 +56,7 @@ class RowPlace(NamedTuple):
     height: int
     stamp: Stamp
 
-    def is_at_or_before(self, event: RowPlace) -> bool:
+    def is_at_or_before(self, event: RowPosition) -> bool:
         """Tell whether the other event is this one or happened after it."""
         return event.stamp.height_at(self.interval) >= self.height
 
@@ -149,7 +149,7 @@ def _reason(error: Exception) -> str:
     return str(error) if is_sentence else f"{type(error).__name__} {error}"
 
 
-def place_of(row: Json) -> RowPlace:
+def position_of(row: Json) -> RowPosition:
     """An event's place, from a row or from the manifest."""
     clock = row["clock"]
     packed = clock if isinstance(clock, bytes) else _octets(clock)
@@ -158,7 +158,7 @@ def place_of(row: Json) -> RowPlace:
         raise ValueError("its numbers are no numbers")
     event_id, participant, seq, height = numbers
     interval = row["interval"]
-    return RowPlace(event_id, participant, interval, seq, height, unpack(packed, interval))
+    return RowPosition(event_id, participant, interval, seq, height, unpack(packed, interval))
 
 
 class _Check:
@@ -171,12 +171,12 @@ class _Check:
         [start] = manifest["starts"]
         if start.keys() != {*PLACE}:
             raise ValueError("the fields of its event are not those of an event's place")
-        self._start = place_of(start)
+        self._start = position_of(start)
         is_sure = not manifest["gaps"] and not manifest["doubts"]
         self._rest = "cannot_have" if is_sure else "unknown"
         # The first doubtful delivery of each participant, how many there are in all, and the last
         # one that is looked at.
-        self._doubtful: dict[int, RowPlace] = {}
+        self._doubtful: dict[int, RowPosition] = {}
         self._looked_at = 0
         self._last_doubtful: int | None = None
         self._counts = dict.fromkeys(VERDICTS, 0)
@@ -203,14 +203,14 @@ class _Check:
     def of_row(self, row: Json) -> Iterator[str]:
         if row.keys() != COLUMNS.keys():
             raise ValueError("its fields are not those of a row")
-        place, verdict = place_of(row), row["verdict"]
+        place, verdict = position_of(row), row["verdict"]
         if row["type"] not in _TYPES:
             yield f"event {place.id} is of no known type, but {row['type']!r}"
         if verdict not in VERDICTS:
             yield f"event {place.id} has no known verdict, but {verdict!r}"
             return
         self._counts[verdict] += 1
-        yield from self._of_place(place)
+        yield from self._position_faults(place)
         step = row["by"]
         if step is not None:
             yield from self._of_step(place, step)
@@ -231,7 +231,7 @@ class _Check:
         if verdict != expected:
             yield f"event {place.id} is said to be {verdict}, and by its stamp it is {expected}"
 
-    def _is_behind(self, place: RowPlace, doubtful: Any) -> bool:
+    def _is_behind(self, place: RowPosition, doubtful: Any) -> bool:
         """Tell whether an event lies behind a doubtful delivery, or is one."""
         if type(doubtful) is not bool:
             raise ValueError("it is neither doubtful nor not")
@@ -244,7 +244,7 @@ class _Check:
                 self._last_doubtful = place.id
         return any(delivery.is_at_or_before(place) for delivery in self._doubtful.values())
 
-    def _of_place(self, place: RowPlace) -> Iterator[str]:
+    def _position_faults(self, place: RowPosition) -> Iterator[str]:
         if place.id <= self._last_id:
             yield f"event {place.id} comes after event {self._last_id}"
         self._last_id = max(self._last_id, place.id)
@@ -269,7 +269,7 @@ class _Check:
         if place.stamp.height_at(start.interval) > self._last[start.participant].height:
             yield f"event {place.id} knows more of participant {start.participant} than there was"
 
-    def _of_step(self, place: RowPlace, step: Json) -> Iterator[str]:
+    def _of_step(self, place: RowPosition, step: Json) -> Iterator[str]:
         if (
             step.keys() != CAUSE_COLUMNS.keys()
             or type(step["cause"]) is not int
@@ -313,7 +313,7 @@ class _Check:
             yield f"the manifest's sentence is not what its file tells: {sentence}"
 
 
-def _of_equals(place: RowPlace, row: Json) -> Iterator[str]:
+def _of_equals(place: RowPosition, row: Json) -> Iterator[str]:
     """Faults of what a row says of the messages of which it may be a delivery."""
     candidates, step = row["candidates"], row["by"]
     if candidates is None:

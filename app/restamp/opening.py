@@ -10,7 +10,7 @@ import msgspec
 from app.jobs.folders import Archives
 from app.jobs.restamp import KIND, Pause, RestampProcess
 from app.restamp.replay import Replay
-from app.stored.capture import ParticipantRules, Trace
+from app.stored.capture import ParticipantSettings, Trace
 from app.traces.pipeline import PipelineSettings
 from app.tracker.links import Origin, Rule, TraceRule
 
@@ -33,7 +33,7 @@ def previews(store: Store, pipeline: PipelineSettings) -> Callable[[Trace, Seque
 
     def preview(trace: Trace, rules: Sequence[Rule]) -> Replay:
         links = tuple(TraceRule(rule, Origin.own) for rule in rules)
-        participant_rules = ParticipantRules(trace.policy, trace.quiet, links)
+        participant_rules = ParticipantSettings(trace.policy, trace.quiet, links)
         return Replay(store.restamps, trace.id, participant_rules, lambda _: None, pipeline)
 
     return preview

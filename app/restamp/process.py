@@ -21,7 +21,7 @@ from app.garbage import tune_garbage_collection
 from app.restamp.replay import Replay
 from app.settings import Settings
 from app.store.opening import open_store
-from app.stored.capture import ParticipantRules, RestampedTrace
+from app.stored.capture import ParticipantSettings, RestampedTrace
 from app.traces.opening import pipeline_settings
 from app.tracker import Policy
 from app.tracker.links import Rule, merge_rules
@@ -52,7 +52,7 @@ async def _restamp(order: RestampOrder, settings: Settings, paused: asyncio.Futu
             links = merge_rules(
                 pipeline.rules_of_all, await store.link_rules.list_own(order.trace_id)
             )
-        rules = ParticipantRules(order.participant, order.quiet, links)
+        rules = ParticipantSettings(order.participant, order.quiet, links)
         replay = Replay(store.restamps, order.trace_id, rules, _tell, pipeline)
         await replay.catch_up()
         _say("caught up")

@@ -10,7 +10,7 @@ import msgspec
 
 from app.errors import CheckpointError
 from app.restamp.restamper import Restamper
-from app.stored.capture import ParticipantRules, RestampOutcome, TraceExtent
+from app.stored.capture import ParticipantSettings, RestampOutcome, TraceExtent
 from app.stored.likely import Overlay
 from app.stored.restamps import StoredEvent
 from app.traces.pipeline import PipelineSettings
@@ -39,7 +39,7 @@ class Replay:
         self,
         store: Restamps,
         trace_id: int,
-        rules: ParticipantRules,
+        rules: ParticipantSettings,
         report: Callable[[Progress], None],
         settings: PipelineSettings,
     ) -> None:

@@ -20,13 +20,13 @@ from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.links.rule import SPANS_RULE
 from app.tracker.links.rules import Rules
-from app.tracker.participants import LiveParticipant, ParticipantRegistry, way_from
+from app.tracker.participants import LiveParticipant, ParticipantRegistry, awareness_from
 from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
 from app.tracker.tracker import encode_state, read_state
 from model.times import CLOCKS_DIFFER
-from model.words import ACTS, LAST_BEFORE_RETURN, EdgeKind, Way
+from model.words import ACTS, LAST_BEFORE_RETURN, Awareness, EdgeKind
 
 _ACTS = {name: kind for kind, name in ACTS.items()}
 
@@ -193,7 +193,7 @@ class Restamper:
             quiet,
             # Links of spans are no evidence of messages' names, here as in capture.
             [
-                Way(link.way)
+                Awareness(link.way)
                 for link in links
                 if link.rule != SPANS_RULE and link.kind != EdgeKind.candidate
             ],
@@ -242,33 +242,37 @@ class Restamper:
     def _links(
         self, stored: tuple[StoredLink, ...], publisher: LiveParticipant
     ) -> tuple[StoredLink, ...]:
-        """The links of the next event, each with its present `Way`."""
-        ways = [self._way(link, publisher) for link in stored]
+        """The links of the next event, each with its present `Awareness`."""
+        ways = [self._awareness(link, publisher) for link in stored]
         pairs = [*zip(stored, ways, strict=True)]
         # A candidate that may have reached the publisher's program counts as having done so.
         missed_rules = {
             link.rule
             for link, way in pairs
-            if link.kind == EdgeKind.candidate and way is Way.missed
+            if link.kind == EdgeKind.candidate and way is Awareness.missed
         }
         return tuple(
             link
             if link.kind == EdgeKind.candidate
             else msgspec.structs.replace(
                 link,
-                way=int(Way.missed if way is Way.hidden and link.rule in missed_rules else way),
+                way=int(
+                    Awareness.missed
+                    if way is Awareness.hidden and link.rule in missed_rules
+                    else way
+                ),
             )
             for link, way in pairs
         )
 
-    def _way(self, link: StoredLink, publisher: LiveParticipant) -> Way:
+    def _awareness(self, link: StoredLink, publisher: LiveParticipant) -> Awareness:
         cause = self._reference(link.cause)
         acting = self._acting.get(link.channel_key)
         if cause is None or acting is None:
-            return Way(link.way)
+            return Awareness(link.way)
         if acting[1] is publisher or cause.clock.leq(publisher.stamp):
-            return Way.known
-        return way_from(acting[1], publisher, self._places)
+            return Awareness.known
+        return awareness_from(acting[1], publisher, self._places)
 
     def _count_changes(
         self, stored: tuple[StoredLink, ...], links: tuple[StoredLink, ...]
@@ -279,8 +283,12 @@ class Restamper:
         """
         pairs = [*zip(stored, links, strict=True)] if links else ()
         for old, new in pairs:
-            self._more_known[new.rule] += (new.way == Way.known) - (old.way == Way.known)
-            self._more_hidden[new.rule] += (new.way == Way.hidden) - (old.way == Way.hidden)
+            self._more_known[new.rule] += (new.way == Awareness.known) - (
+                old.way == Awareness.known
+            )
+            self._more_hidden[new.rule] += (new.way == Awareness.hidden) - (
+                old.way == Awareness.hidden
+            )
         return tuple(new for old, new in pairs if old.way != new.way or new.rule == SPANS_RULE)
 
     def _reference(self, event_id: int) -> Reference | None:

@@ -23,14 +23,14 @@ from app.store.capture import link_rules
 from app.store.capture.aliases import with_aliases
 from app.store.capture.proposals import forget_in_hand
 from app.store.capture.retention import note_first_events
-from app.store.capture.rows import Row, roles_of, way_code
+from app.store.capture.rows import Row, awareness_code, roles_of
 from app.store.database import tables
 from app.store.database.chunks import columns, rows_with
 from app.store.database.searched import Writing
 from app.store.database.subject import Subject, reads, writes
 from app.store.holding.leases import lock_trace
 from app.store.spans.imported import Spans, count_spanned
-from app.stored.capture import ParticipantRules, Progress, TraceExtent
+from app.stored.capture import ParticipantSettings, Progress, TraceExtent
 from app.stored.restamps import (
     Incarnation,
     NewStamp,
@@ -212,7 +212,7 @@ class Restamps(Subject):
         self,
         connection: AsyncConnection,
         trace_id: int,
-        rules: ParticipantRules,
+        rules: ParticipantSettings,
         extent: TraceExtent,
         new: RestampResult,
         report: Progress,
@@ -319,7 +319,7 @@ def _rows_aside(trace_id: int, stamps: Sequence[NewStamp]) -> Iterator[tuple[sa.
     yield (
         tables.restamped_edges,
         [
-            (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind), way_code(edge))
+            (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind), awareness_code(edge))
             for new in stamps
             for edge in new.edges
         ]

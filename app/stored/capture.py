@@ -194,7 +194,7 @@ def list_rules(rules: Sequence[TraceRule], in_force: Sequence[HeldRule]) -> list
     ]
 
 
-class ParticipantRules(msgspec.Struct, frozen=True):
+class ParticipantSettings(msgspec.Struct, frozen=True):
     """The policy of participants, and of quiet traffic.
 
     By ``links`` all messages are read again; None keeps the links that are stored.

@@ -12,7 +12,7 @@ from model.words import WITHOUT_RULE
 
 
 class StoredLink(msgspec.Struct, frozen=True):
-    """A cause of an event: its id, its channel's key, its rule, and `Way`."""
+    """A cause of an event: its id, its channel's key, its rule, and `Awareness`."""
 
     cause: int
     channel_key: int
@@ -59,7 +59,7 @@ class NewStamp(msgspec.Struct, frozen=True):
     """An event's new stamp; participants are numbered from 1 until the end.
 
     ``names`` and ``edges`` are its message's, if that was read again; ``ways`` are links that stay
-    with another `Way`, and all links of spans.
+    with another `Awareness`, and all links of spans.
     """
 
     event_id: int

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.traces.connectionwatch import ConnectionWatch
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
-from app.traces.retention import RetentionRule
+from app.traces.retention import RetentionLimits
 from app.traces.runs.introductions import Introductions
 from app.traces.spanwatch import SpanWatch
 from app.tracker import Bounds
@@ -63,7 +63,7 @@ def pipeline_settings(settings: Settings, rules: tuple[Rule, ...]) -> PipelineSe
         mark_seconds=settings.mark_seconds,
         audit_seconds=settings.audit_seconds,
         shared_places=settings.shared_places,
-        retention=RetentionRule(
+        retention=RetentionLimits(
             keep_events=settings.retention_events,
             keep_seconds=None if days is None else days * _DAY_SECONDS,
         ),

@@ -13,7 +13,7 @@ from app.errors import CheckpointError
 from app.stored.capture import Trace
 from app.traces.losses.gapwatch import GapWatch
 from app.traces.losses.marks import Marks
-from app.traces.retention import RetentionRule
+from app.traces.retention import RetentionLimits
 from app.traces.runs.feed import Feed
 from app.traces.runs.sieve import Sieve
 from app.traces.supervisor import Supervisor
@@ -44,7 +44,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     check_seconds: float = 15.0
     mark_seconds: float = 1.0  # 0: no marks
     audit_seconds: float = 5.0
-    retention: RetentionRule = RetentionRule()
+    retention: RetentionLimits = RetentionLimits()
     shared_places: tuple[str, ...] = ()
     link_rules: tuple[Rule, ...] = BUILT_IN
     indexed_headers: tuple[str, ...] = ()

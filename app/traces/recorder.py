@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from app.stored.capture import Batch
 from app.traces.life import Standing
-from app.traces.losses.audit import Audit, Ledger, Tally, comparable
+from app.traces.losses.audit import Audit, Ledger, Tally, directions_of
 from app.traces.losses.marks import Point
 from app.traces.pipeline import Pipeline
 from app.traces.runs.resume import Window
@@ -90,7 +90,7 @@ class Recorder:
             ledger.audit if ledger else None,
             self.tally,
             time.monotonic(),
-            comparable(pipeline.trace.taken),
+            directions_of(pipeline.trace.taken),
         )
         if self.tracker.is_taking_anew:
             self.audit.restart(self.last_event_id, now())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 AT_MOST = 8_000
 
 
-class RetentionRule(msgspec.Struct, frozen=True):
+class RetentionLimits(msgspec.Struct, frozen=True):
     """The events that are kept: the newest by number, by age (seconds), or all (None).
 
     No event with an id above ``through``, where the archive ends, is ever removed. If only
@@ -46,7 +46,7 @@ class PruneCount(msgspec.Struct, frozen=True):
         return PruneCount(self.events + count.events, self.participants + count.participants)
 
 
-async def preview(store: Retention, trace_id: int, rule: RetentionRule) -> PruneCount:
+async def preview(store: Retention, trace_id: int, rule: RetentionLimits) -> PruneCount:
     """The events and participants that `retain` would remove."""
     plan = await _plan(store, trace_id, rule, at_most=None)
     return PruneCount(plan.events, len(plan.participants)) if plan else PruneCount()
@@ -56,7 +56,7 @@ async def retain(
     store: Retention,
     trace_id: int,
     tracker: Tracker,
-    rule: RetentionRule,
+    rule: RetentionLimits,
     epoch: int | None = None,
 ) -> PruneCount:
     """Remove all that the rule does not keep, then reclaim space; raises as `retain_some`.
@@ -77,7 +77,7 @@ async def retain_some(
     store: Retention,
     trace_id: int,
     tracker: Tracker,
-    rule: RetentionRule,
+    rule: RetentionLimits,
     epoch: int | None = None,
 ) -> PruneCount:
     """Remove the oldest events that the rule does not keep, `AT_MOST` in one transaction.
@@ -95,7 +95,7 @@ async def retain_some(
 
 
 async def _plan(
-    store: Retention, trace_id: int, rule: RetentionRule, at_most: int | None
+    store: Retention, trace_id: int, rule: RetentionLimits, at_most: int | None
 ) -> PrunePlan | None:
     seconds = rule.keep_seconds
     older_than = None if seconds is None else now() - int(seconds * 1_000_000)

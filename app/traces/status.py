@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from app.traces.life import Standing, TraceState
-from app.traces.losses.audit import BOTH_DIRECTIONS, AuditState, Compares, Ledger, comparable
+from app.traces.losses.audit import BOTH_DIRECTIONS, AuditState, Compares, Ledger, directions_of
 from app.tracker import Counters, Policy, Totals
 from app.tracker.events import Disposed
 from app.tracker.links.memory import LinkCount
@@ -168,7 +168,7 @@ class AuditStatus(msgspec.Struct, frozen=True):
 
 
 def audit_status(ledger: Ledger, selection: Selection = ALL) -> AuditStatus:
-    audit, compares = ledger.audit or AuditState(), comparable(selection)
+    audit, compares = ledger.audit or AuditState(), directions_of(selection)
     count = audit.broker_count if any(compares) else None
     traced = ledger.seen if count is None else audit.traced
     seen, quarantined, own = ledger.seen, ledger.quarantined, ledger.own

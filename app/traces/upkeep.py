@@ -18,7 +18,7 @@ from app.stored.capture import Batch, Trace
 from app.traces.holding.elsewhere import Elsewhere
 from app.traces.holding.here import TracesHere
 from app.traces.pipeline import PipelineSettings
-from app.traces.retention import PruneCount, RetentionRule, preview, retain
+from app.traces.retention import PruneCount, RetentionLimits, preview, retain
 from app.tracker import Checkpoint
 from app.tracker.events import NO_EVENT_ID, SettledChanges
 from app.tracker.rebuild import rebuilt
@@ -106,7 +106,7 @@ class Upkeep(Lookout):
         Raises `BadRequestError` if there is no bound at all, `NotFoundError` if there never was
         such a trace.
         """
-        retention = RetentionRule(keep_events, keep_seconds, through=through)
+        retention = RetentionLimits(keep_events, keep_seconds, through=through)
         retention = retention if retention.is_on else self._settings.retention
         if not retention.is_on:
             raise BadRequestError("say how many events to keep, or for how long")
@@ -136,7 +136,7 @@ class Upkeep(Lookout):
         return False
 
     async def _retain(
-        self, trace: Trace, retention: RetentionRule, epoch: int | None = None
+        self, trace: Trace, retention: RetentionLimits, epoch: int | None = None
     ) -> PruneCount:
         restored = await self._settings.restore(self._store, trace)
         tracker = self._settings.tracker(trace, restored)

@@ -16,7 +16,7 @@ from app.tracker.links.rule import Rule
 from app.tracker.records import Channel, Record, Unreadable
 from itc import Stamp
 from model.deaths import LossWord
-from model.words import Disposition, EdgeKind, Match, Way
+from model.words import Awareness, Disposition, EdgeKind, Match
 
 
 class Reference(msgspec.Struct, eq=False, gc=False):
@@ -54,7 +54,7 @@ class Edge(msgspec.Struct, frozen=True, gc=False):
     cause: Reference
     rule: str
     kind: EdgeKind
-    way: Way = Way.known
+    way: Awareness = Awareness.known
 
 
 class Influence(msgspec.Struct, frozen=True, gc=False):

@@ -132,7 +132,7 @@ class DeathOrigin(NamedTuple):
         return self.death.is_delivered_before
 
     @property
-    def places(self) -> Iterator[tuple[str, bytes]]:
+    def copy_keys(self) -> Iterator[tuple[str, bytes]]:
         """The queue with each fingerprint, the likeliest first."""
         for mark in (self.fingerprint, *self.alternatives):
             yield self.queue, mark
@@ -144,7 +144,7 @@ def fingerprint(record: Record) -> bytes:
     16 more follow for a delivery from a stream, by which a repeated reading is recognised; and for
     a publish that a stream changes, by which its delivery finds it. A client that copies an offset
     into its publish makes deliveries from any queue look as if from a stream: such a publish has
-    the second half of these. And 8 more for a publish that brings deaths along, for its place:
+    the second half of these. And 8 more for a publish that brings deaths along, for its address:
     dead letters like it come from another exchange, or by another key.
     """
     key = record.routing_keys[0] if record.routing_keys else ""
@@ -163,15 +163,15 @@ def fingerprint(record: Record) -> bytes:
     if not deaths:
         mark = _digest_of_undead(record.exchange, key, record)
     else:
-        mark = _mark_of_dead(_message(record), _total(deaths))
+        mark = _fingerprint_of_dead(_message(record), _total(deaths))
     if type(record) is Publish and changes(record):
         mark += _digest_in_stream(record.exchange, key, stable_of(record), record)
     elif is_streamed:  # read there; or that, and published again with all its headers
         mark += _digest_of_reading(record, mark)
-    return mark + _place(record) if deaths and type(record) is Publish else mark
+    return mark + _address(record) if deaths and type(record) is Publish else mark
 
 
-def halves(mark: bytes) -> tuple[bytes, ...]:
+def fingerprint_halves(mark: bytes) -> tuple[bytes, ...]:
     """The fingerprints in a mark: one as a rule, and one for any deaths that were brought."""
     if len(mark) == BYTES:
         return (mark,)
@@ -179,12 +179,12 @@ def halves(mark: bytes) -> tuple[bytes, ...]:
     return (*whole, mark[:BROUGHT_BYTES]) if brings_deaths(mark) else whole
 
 
-def is_placed_as(deliver: Deliver, mark: bytes) -> bool:
+def is_addressed_as(deliver: Deliver, mark: bytes) -> bool:
     """Tell whether a delivery comes from where a publish with this mark went, if it brings deaths.
 
-    Before there were places the message's digest was there.
+    Earlier checkpoints have the message's digest there.
     """
-    return mark[-BROUGHT_BYTES:] in (_place(deliver), mark[:BROUGHT_BYTES])
+    return mark[-BROUGHT_BYTES:] in (_address(deliver), mark[:BROUGHT_BYTES])
 
 
 def brings_deaths(mark: bytes) -> bool:
@@ -239,7 +239,7 @@ def origins(deliver: Deliver) -> Iterator[DeathOrigin]:
         ):
             visited.add((queue, total))
             if rest:
-                mark, alternatives = _mark_of_dead(message, total), tuple[bytes, ...]()
+                mark, alternatives = _fingerprint_of_dead(message, total), tuple[bytes, ...]()
             else:
                 mark = _digest_of_undead(death.exchange, death.key, deliver)
                 alternatives = (message,) if is_newest_first else ()
@@ -357,11 +357,11 @@ def _times(death: DeathEntry) -> int:
     return death.count if type(death.count) is int else 1
 
 
-def _mark_of_dead(message: bytes, total: int) -> bytes:
+def _fingerprint_of_dead(message: bytes, total: int) -> bytes:
     return message + total.to_bytes(BYTES - BROUGHT_BYTES, "big")
 
 
-def _place(record: Record) -> bytes:
+def _address(record: Record) -> bytes:
     """The digest of a message's exchange and key."""
     place = _encode((record.exchange, record.routing_keys[:1]))
     return blake2b(place, digest_size=BROUGHT_BYTES).digest()

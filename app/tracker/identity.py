@@ -17,7 +17,7 @@ import msgspec
 
 from app.tracker.records import Channel
 from model.sound import FINE
-from model.words import Way
+from model.words import Awareness
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -105,19 +105,21 @@ class SharedPlaces:
 _CACHED_PLACES = 10_000
 
 
-def way_between(first: Identity, second: Identity, places: SharedPlaces, *, halves: bool) -> Way:
-    """`Way.missed` if two participants may be of one program, else `Way.hidden`.
+def awareness_between(
+    first: Identity, second: Identity, places: SharedPlaces, *, halves: bool
+) -> Awareness:
+    """`Awareness.missed` if two participants may be of one program, else `hidden`.
 
     At a shared place programs are told apart by their clients' names, as far as they have any. But
     where one has only received and the other only published they may be ``halves`` of one, whose
     connections have two names.
     """
     if first.user != second.user or first.place is None or first.place != second.place:
-        return Way.hidden
+        return Awareness.hidden
     is_named = first.client is not None and second.client is not None
     if is_named and not halves and first.client != second.client and places.is_shared(first.place):
-        return Way.hidden
-    return Way.missed
+        return Awareness.hidden
+    return Awareness.missed
 
 
 def is_direct(channel: Channel) -> bool:

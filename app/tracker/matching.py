@@ -50,14 +50,14 @@ from app.tracker.fingerprint import (
     DeathOrigin,
     brings_deaths,
     dead_in,
-    halves,
-    is_placed_as,
+    fingerprint_halves,
+    is_addressed_as,
     newest_death,
     of_stream,
     origins,
 )
 from app.tracker.records import Deliver, Publish
-from app.tracker.reorder import Place, handover_of
+from app.tracker.reorder import WaitKey, handover_of
 from app.tracker.streams import is_from_stream
 from app.tracker.taken import Takes
 from model.deaths import NOT_FINAL, LossWord
@@ -254,7 +254,7 @@ class Matcher:
             hold = _Hold(
                 handover.cause, 0, handover.candidates, handover.delivery, handover.participant
             )
-            # Of several nobody knows it.
+            # Nobody knows it of one among several equal messages.
             hold.has_brought = handover.has_brought or handover.candidates is not None
             mark = handover_of(handover.fingerprint)
             self._remember((handover.queue, mark), hold)
@@ -298,19 +298,19 @@ class Matcher:
         if moment > self._ages_at or len(copies) > self._most_copies:
             self._drop_excess(moment, len(queues) + AGED_AT_ONCE)
 
-    def places(self, deliver: Deliver, mark: bytes) -> list[Place]:
+    def wait_keys(self, deliver: Deliver, mark: bytes) -> list[WaitKey]:
         """The places where an arrival may end the wait of an early delivery."""
-        places: list[Place] = []
+        places: list[WaitKey] = []
         if is_from_stream(deliver):
             places.append((deliver.queue, handover_of(mark), True))
             places += ((deliver.queue, candidate, False) for candidate in of_stream(deliver, mark))
         else:
             places.append((deliver.queue, mark, deliver.redelivered))
         for origin in origins(deliver):
-            places += ((*place, True) for place in origin.places)
+            places += ((*place, True) for place in origin.copy_keys)
             if origin.is_redelivery:
                 break
-            places += ((*place, False) for place in origin.places)
+            places += ((*place, False) for place in origin.copy_keys)
         return list(dict.fromkeys(places))
 
     def is_early(self, deliver: Deliver, mark: bytes) -> bool:
@@ -323,7 +323,7 @@ class Matcher:
         if not self._takes.is_all and not self.is_publish_taken(deliver):
             return False
         if is_from_stream(deliver):
-            if any((deliver.queue, half) in self._handovers for half in halves(mark)):
+            if any((deliver.queue, half) in self._handovers for half in fingerprint_halves(mark)):
                 return False
             if any(
                 (deliver.queue, candidate) in self._copies for candidate in of_stream(deliver, mark)
@@ -333,12 +333,12 @@ class Matcher:
             return False
         for origin in origins(deliver):
             if any(
-                place in self._handovers or place in self._lost_copies for place in origin.places
+                place in self._handovers or place in self._lost_copies for place in origin.copy_keys
             ):
                 return False
             if origin.is_redelivery and self._takes.deliveries(origin.queue):
                 return True
-            if any(place in self._copies for place in origin.places):
+            if any(place in self._copies for place in origin.copy_keys):
                 return False
         return True
 
@@ -634,7 +634,7 @@ class Matcher:
             queue.letters_of.update(dead_in(deliver)[0][:1])
         influences, candidates, is_doubtful = self._may_be(letter)
         copy = None
-        # Where others may have died, none is taken: those that are left would seem certain.
+        # No copy is taken if others may have died: the rest would seem certain.
         is_held = bool(letter.holds)
         if letter.copy_keys and not letter.dead and not is_held:
             copy = self._take(self._oldest(letter.copy_keys))
@@ -656,7 +656,7 @@ class Matcher:
             self._next_hold.candidates = candidates
             result = DeliveryOrigin(_DEAD_LETTERED, None, result.guess, influences, candidates)
         influences, is_doubtful = result.influences, is_doubtful or result.is_doubtful
-        # Of several equal ones another may have died, for which others are to blame.
+        # Another of several equal messages may have died, for which others are to blame.
         all_known = result.cause is not None and any(hold.influences for hold in letter.dead)
         if origin.is_redelivery:
             is_doubtful |= not letter.holds
@@ -700,7 +700,7 @@ class Matcher:
         overtaken: _Letter | None = None
         marks = [key[1]]  # that it has had
         for origin in origins(deliver):
-            places = [*origin.places]
+            places = [*origin.copy_keys]
             copy_keys = tuple(place for place in places if place in self._copies)
             holds: list[_Hold] = [] if origin.is_redelivery else self._siblings(marks)
             marks.append(origin.fingerprint)
@@ -878,7 +878,7 @@ class Matcher:
                     self._note_leaving(oldest)
 
     def _wait(self, copy: PendingCopy) -> None:
-        keys = tuple((copy.queue, half) for half in halves(copy.fingerprint))
+        keys = tuple((copy.queue, half) for half in fingerprint_halves(copy.fingerprint))
         if self._copies.add_under(copy.number, keys, copy) > 1:
             self._note_equal(copy)
 
@@ -926,7 +926,7 @@ class Matcher:
         if not dead_in(deliver)[0]:
             return False
         copies = self._copies.newest(key, LOOK_BACK)
-        return not any(is_placed_as(deliver, copy.fingerprint) for copy in copies)
+        return not any(is_addressed_as(deliver, copy.fingerprint) for copy in copies)
 
     def _may_be_forgotten(self, name: str) -> bool:
         """Tell whether a delivery may be of a dropped copy, equal to one that was not."""

@@ -16,14 +16,14 @@ from typing import TypeAlias
 import msgspec
 
 from app.tracker.events import ChannelState, ParticipantState, Reference
-from app.tracker.identity import Identities, Identity, Policy, SharedPlaces, way_between
+from app.tracker.identity import Identities, Identity, Policy, SharedPlaces, awareness_between
 from app.tracker.lasts import LastEvents
 from app.tracker.records import Channel
 from itc import IdPool, Stamp, pack, receive
-from model.words import Way
+from model.words import Awareness
 
 # An enum's member by its name takes three times as long as a global.
-_WAY_KNOWN, _WAY_HIDDEN = Way.known, Way.hidden
+_WAY_KNOWN, _WAY_HIDDEN = Awareness.known, Awareness.hidden
 # Participants that one user's clients at a shared place may be by the names that they choose: more
 # than there are programs at one address. Each stands in the clocks of all its effects.
 MOST_NAMES = 256
@@ -101,7 +101,7 @@ class LiveParticipant:
         """Tell whether it has received anything, which may lead to its publishes."""
         return self.seq > self.published
 
-    def explain(self, ways: Iterable[Way]) -> None:
+    def explain(self, ways: Iterable[Awareness]) -> None:
         """Count a publish with causes, by the ways in which the publisher knows of each."""
         self.reactions += 1
         self.explained += 1
@@ -151,7 +151,7 @@ _state_values = attrgetter(*_STATE_FIELDS)
 class Neighbours:
     """The participants of a user at a place that have received, as one program may be several.
 
-    Only at a place that several programs share do names tell programs apart, as in `way_between`.
+    Only at a place that several programs share do names tell programs apart (`awareness_between`).
     """
 
     __slots__ = ("_are_heard", "_hearers", "_is_shared", "_only_hearers")
@@ -202,10 +202,12 @@ class Neighbours:
         return None in hearers or identity.client in hearers
 
 
-def way_from(owner: LiveParticipant, publisher: LiveParticipant, places: SharedPlaces) -> Way:
+def awareness_from(
+    owner: LiveParticipant, publisher: LiveParticipant, places: SharedPlaces
+) -> Awareness:
     """The way in which a publisher names another's event that is not in its past."""
     halves = not owner.published and not publisher.reacts
-    return way_between(owner.identity, publisher.identity, places, halves=halves)
+    return awareness_between(owner.identity, publisher.identity, places, halves=halves)
 
 
 class ParticipantRegistry:

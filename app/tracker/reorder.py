@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from app.tracker.fingerprint import halves
+from app.tracker.fingerprint import fingerprint_halves
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.records import Deliver, Publish, Settlement, Unreadable
 
@@ -34,7 +34,7 @@ MOST_STEPS = 32
 
 # A queue, a fingerprint there, and whether it is of a handover, not of a copy. Or no queue, and a
 # key by which a delivery can be named.
-Place: TypeAlias = tuple[str, bytes, bool]
+WaitKey: TypeAlias = tuple[str, bytes, bool]
 
 
 class WaitingRecord(msgspec.Struct, frozen=True):
@@ -49,17 +49,17 @@ class WaitingRecord(msgspec.Struct, frozen=True):
     since: int = 0
     names: Names = NO_NAMES
 
-    def brings(self) -> list[Place]:
+    def brings(self) -> list[WaitKey]:
         """The places by which it will end another record's wait."""
         record = self.record
-        return places_of(record, self.fingerprint, self.names) if record.is_event else []
+        return wait_keys_of(record, self.fingerprint, self.names) if record.is_event else []
 
 
-def places_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[Place]:
+def wait_keys_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[WaitKey]:
     """The places of a record's copies, or of its handover if it is matched, and of its names."""
-    name_places = map(place_of_name, names.ids)
+    name_places = map(wait_key_of_name, names.ids)
     if isinstance(record, Publish):
-        marks = halves(mark)
+        marks = fingerprint_halves(mark)
         return [
             *((queue, half, False) for queue in record.routed_queues for half in marks),
             *name_places,
@@ -69,10 +69,10 @@ def places_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[Plac
 
 def handover_of(mark: bytes) -> bytes:
     """The mark that a delivery is remembered by: its offset in a stream, else the message."""
-    return halves(mark)[-1]
+    return fingerprint_halves(mark)[-1]
 
 
-def place_of_name(key: Key) -> Place:
+def wait_key_of_name(key: Key) -> WaitKey:
     """The place of an event that a publish names by a key."""
     return _BY_NAME, key, True
 
@@ -100,10 +100,10 @@ class ReorderWindow:
         self._ages: list[tuple[int, int, str]] = []
         self._heads: dict[str, int] = {}
         # Heads that a place may release, the oldest first.
-        self._awaiting: dict[Place, dict[str, None]] = {}
-        self._awaited: dict[str, Sequence[Place]] = {}
+        self._awaiting: dict[WaitKey, dict[str, None]] = {}
+        self._awaited: dict[str, Sequence[WaitKey]] = {}
         # Numbers of waiting records by place and participant.
-        self._suppliers: dict[Place, dict[str, int]] = {}
+        self._suppliers: dict[WaitKey, dict[str, int]] = {}
 
     def __len__(self) -> int:
         return self.count
@@ -115,7 +115,7 @@ class ReorderWindow:
     def names(self) -> list[str]:
         return list(self._queues)
 
-    def participants_waiting(self, places: Iterable[Place]) -> list[str]:
+    def participants_waiting(self, places: Iterable[WaitKey]) -> list[str]:
         """The participants whose heads wait for one of these places, a few of each."""
         awaiting = self._awaiting
         names_by_place = (islice(awaiting[place], WOKEN) for place in places if place in awaiting)
@@ -133,7 +133,7 @@ class ReorderWindow:
         if len(queue) == 1:
             self._enter(name, record)
 
-    def await_places(self, name: str, places: Callable[[], Sequence[Place]]) -> None:
+    def await_keys(self, name: str, places: Callable[[], Sequence[WaitKey]]) -> None:
         """Note the places that a participant's head waits for; once a head."""
         if name in self._awaited:
             return

@@ -14,10 +14,10 @@ from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.participants import LiveParticipant, ParticipantRegistry
 from app.tracker.records import Deliver, Publish, Record
-from model.words import ACTS, LAST_BEFORE_RETURN, EdgeKind, Way
+from model.words import ACTS, LAST_BEFORE_RETURN, Awareness, EdgeKind
 
 # An enum's member by its name takes three times as long as a global.
-_WAY_KNOWN = Way.known
+_WAY_KNOWN = Awareness.known
 _ANY_TIME = (EdgeKind.returned, EdgeKind.rejected)
 _PUSHED, _FORWARD, _CANDIDATE = EdgeKind.overflow, EdgeKind.forward, EdgeKind.candidate
 
@@ -41,7 +41,7 @@ class Steps:
         joins: Sequence[Reference],
         message: Reference | int | None,
         quiet: bool,
-        ways: Sequence[Way] = (),
+        ways: Sequence[Awareness] = (),
         influences: Sequence[Influence] = (),
     ) -> tuple[Reference, Names, tuple[Edge, ...]]:
         """Stamp a participant's next event; return its reference, its names, and its edges.

@@ -36,7 +36,13 @@ from app.tracker.participants import ParticipantRegistry
 from app.tracker.progress import SteadyTime
 from app.tracker.quiet import Quiet
 from app.tracker.records import NOWHERE, Deliver, Publish, Record, Settlement, Unreadable
-from app.tracker.reorder import Place, ReorderWindow, WaitingRecord, place_of_name, places_of
+from app.tracker.reorder import (
+    ReorderWindow,
+    WaitingRecord,
+    WaitKey,
+    wait_key_of_name,
+    wait_keys_of,
+)
 from app.tracker.replies import Replies
 from app.tracker.settlements import Settlements
 from app.tracker.step import Steps
@@ -495,12 +501,12 @@ class Tracker:
     def _await(self, name: str) -> None:
         head = self._window.head(name)
         if head is not None:
-            self._window.await_places(name, partial(self._awaited_places, head))
+            self._window.await_keys(name, partial(self._awaited_keys, head))
 
-    def _awaited_places(self, head: WaitingRecord) -> list[Place]:
+    def _awaited_keys(self, head: WaitingRecord) -> list[WaitKey]:
         if isinstance(head.record, Deliver):
-            return self._matcher.places(head.record, head.fingerprint)
-        return [place_of_name(key) for key in self._linker.sure_keys(head.names)]
+            return self._matcher.wait_keys(head.record, head.fingerprint)
+        return [wait_key_of_name(key) for key in self._linker.sure_keys(head.names)]
 
     def _with_released(self, events: Iterable[StampedEvent]) -> Iterator[StampedEvent]:
         """Yield these events, and those of the held records that they release, one by one."""
@@ -509,7 +515,7 @@ class Tracker:
             stamped.append(event)
             yield event
         while stamped and len(self._window):
-            for name in self._window.participants_waiting(_places_of(stamped.popleft())):
+            for name in self._window.participants_waiting(_wait_keys_of(stamped.popleft())):
                 for event in self._release(name):
                     stamped.append(event)
                     yield event
@@ -672,5 +678,5 @@ def _without_causes(names: Names) -> Names:
     return Names(names.ids, (), names.conversations, names.found_by, names.called)
 
 
-def _places_of(event: StampedEvent) -> list[Place]:
-    return places_of(event.record, event.fingerprint, event.names)
+def _wait_keys_of(event: StampedEvent) -> list[WaitKey]:
+    return wait_keys_of(event.record, event.fingerprint, event.names)

@@ -1,9 +1,9 @@
 """Looks beside capture, unasked: for rules that tie messages together, and for their durations.
 
 If the messages of a trace that runs here name few of their causes, and enough of them have come, a
-process of its own reads the newest of them (`spark_jobs.reports.look_process`). One looks at a time, of
-lowest priority and within bounds, and it ends if capture lags; then it is tried again later. One
-that fails has found nothing new.
+process of its own reads the newest of them (`spark_jobs.reports.look_process`). One looks at a
+time, of lowest priority and within bounds, and it ends if capture lags; then it is tried again
+later. One that fails has found nothing new.
 """
 
 from __future__ import annotations

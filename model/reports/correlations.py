@@ -49,7 +49,7 @@ class Correlated:
 
 
 @dataclass(frozen=True)
-class Places:
+class FieldPair:
     """A pair of places."""
 
     parent: str
@@ -91,7 +91,7 @@ class ProposedRule(Correlated):
         "The share that links which messages carry agree with; `null` without enough.",
     ]
     linked: Annotated[int, "How many of the publishes that were kept carry a link."]
-    also: Annotated[list[Places], "Others that would have done as well."]
+    also: Annotated[list[FieldPair], "Others that would have done as well."]
     users: Annotated[list[UserShare], "Whose messages carry it: the ten with the greatest part."]
     examples: list[Example]
 
@@ -105,7 +105,7 @@ class RefusedPair(Correlated):
 
 
 @dataclass(frozen=True)
-class RefusedPlace:
+class RefusedField:
     """A place that holds no keys."""
 
     place: str
@@ -141,6 +141,6 @@ class CorrelationReport(CorrelationFacts):
 
     proposals: list[ProposedRule]
     refused: list[RefusedPair]
-    places: list[RefusedPlace]
+    places: list[RefusedField]
     programs: list[OneProgram]
     in_hand: list[InHand]

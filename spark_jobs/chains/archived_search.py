@@ -21,7 +21,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.events.archive import Archive
 from spark_jobs.events.history import History
 from spark_jobs.events.ranges import Flags, Longs, Range, Ranges
-from spark_jobs.events.slices import Slice, parts_of, rows_per_slice
+from spark_jobs.events.slices import Slice, parts_of_ranges, rows_per_slice
 from spark_jobs.events.source import read
 from spark_jobs.progress import Meter
 from spark_jobs.spark.database import DatabaseAddress
@@ -161,7 +161,7 @@ def _slices(
                 archive.trace,
                 int(ids[part][0]),
                 int(ids[part][-1]),
-                parts_of(arrays, ids[part], participants[part], heights[part]),
+                parts_of_ranges(arrays, ids[part], participants[part], heights[part]),
                 archive=archive,
             )
 

@@ -93,7 +93,7 @@ def _steps(span: SpanColumns, via: Via) -> tuple[int, Longs, Longs]:
 
 
 def _messages(span: SpanColumns) -> LinkColumns:
-    positions = places_of(span.ids, span.causes)
+    positions = positions_of(span.ids, span.causes)
     received = np.flatnonzero(positions >= 0)
     return LinkColumns(positions[received], received)
 
@@ -105,7 +105,7 @@ def _orders(participants: Longs) -> LinkColumns:
     return LinkColumns(order[:-1][is_same], order[1:][is_same])
 
 
-def places_of(ids: Longs, causes: Longs) -> Longs:
+def positions_of(ids: Longs, causes: Longs) -> Longs:
     """The position of each cause among the ids, -1 if it is not there."""
     positions = np.searchsorted(ids, causes).clip(max=len(ids) - 1)
     return np.where(ids[positions] == causes, positions, -1)

@@ -24,7 +24,7 @@ from model.jobs import Problem
 from model.ranges import first_reached
 from spark_jobs.errors import JobError
 from spark_jobs.events.history import ChainEnd, History
-from spark_jobs.events.ranges import Range, Ranges, compare, merge
+from spark_jobs.events.ranges import Range, Ranges, compare_rows, merge_ranges
 
 Form: TypeAlias = Literal["ranges", "scan", "walk"]
 
@@ -91,12 +91,12 @@ def ends_of(history: History, from_id: int, to_id: int) -> tuple[Relation, Chain
             f"Event {from_id} is of virtual host {first.vhost} and event {to_id} of"
             f" {second.vhost}: a chain lies within one.",
         )
-    relation = relate(first, second)
+    relation = relation_of(first, second)
     start, end = (second, first) if relation is Relation.after else (first, second)
     return relation, start, end
 
 
-def relate(first: ChainEnd, second: ChainEnd) -> Relation:
+def relation_of(first: ChainEnd, second: ChainEnd) -> Relation:
     """The relation of the first of two different events of one trace to the second."""
     if first.dot.is_reached(second.clock):
         return Relation.before
@@ -148,8 +148,10 @@ def read_span(history: History, plan: Plan) -> list[Range]:
     for batch in history.clocks(plan.start.trace, plan.start.id, plan.end.id):
         ids, participants, heights, seqs = (batch.column(k).to_numpy() for k in range(4))
         clocks = batch.column(4).to_pylist()
-        ranges += compare(ids, participants, heights, seqs, clocks, plan.bounds, plan.start.dot)
-    return merge(ranges)
+        ranges += compare_rows(
+            ids, participants, heights, seqs, clocks, plan.bounds, plan.start.dot
+        )
+    return merge_ranges(ranges)
 
 
 def look_up(history: History, plan: Plan) -> list[Range]:

@@ -21,7 +21,7 @@ from spark_jobs.chains.span_columns import columns_for, span_of
 from spark_jobs.chains.walk import MOST_WALKED, Ways
 from spark_jobs.errors import JobError
 from spark_jobs.events.history import ChainEnd, History
-from spark_jobs.events.ranges import Range, Ranges, compare, merge
+from spark_jobs.events.ranges import Range, Ranges, compare_rows, merge_ranges
 from spark_jobs.events.slices import Slice, cut
 from spark_jobs.events.slices_job import CLOCKS, map_slices, slices_of, tasks_at_a_time
 from spark_jobs.events.source import Batches, read
@@ -187,7 +187,7 @@ def scan(spark: SparkSession, database: DatabaseAddress, plan: Plan, meter: Mete
             frame = map_slices(spark, database, CLOCKS, wave, _comparer(plan), RANGES)
             table = frame.toArrow()
         ranges += (Range(*row) for row in zip(*table.to_pydict().values(), strict=True))
-    return merge(ranges)
+    return merge_ranges(ranges)
 
 
 def _comparer(plan: Plan) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -197,7 +197,7 @@ def _comparer(plan: Plan) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
         for batch in batches:
             ids, participants, heights, seqs = (batch.column(k).to_numpy() for k in range(4))
             clocks = batch.column(4).to_pylist()
-            rows = compare(ids, participants, heights, seqs, clocks, bounds, start)
+            rows = compare_rows(ids, participants, heights, seqs, clocks, bounds, start)
             yield _as_batch(Range._fields, rows)
 
     return ranges

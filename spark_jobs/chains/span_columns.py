@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from model.jobs import Problem
 from model.words import EdgeKind, Via
-from spark_jobs.chains.in_memory import LinkColumns, SpanColumns, places_of
+from spark_jobs.chains.in_memory import LinkColumns, SpanColumns, positions_of
 from spark_jobs.errors import JobError
 from spark_jobs.events.causes import link_rows
 from spark_jobs.events.ranges import Longs
@@ -77,7 +77,7 @@ def _links(ids: Longs, texts: pa.ChunkedArray, *, candidates: bool) -> LinkColum
             if (row[2] == EdgeKind.candidate) is candidates:
                 effects.append(effect)
                 causes.append(row[0])
-    positions = places_of(ids, np.array(causes, dtype=np.int64)) if len(ids) else _no_longs()
+    positions = positions_of(ids, np.array(causes, dtype=np.int64)) if len(ids) else _no_longs()
     inside = np.flatnonzero(positions >= 0)
     return LinkColumns(positions[inside], np.array(effects, dtype=np.int64)[inside])
 

@@ -26,7 +26,7 @@ from model.ranges import Holds, first_reached
 from model.sound import Soundness
 from model.words import BY_BROKER, EdgeKind, EventType, how_of
 from spark_jobs.errors import JobError
-from spark_jobs.events.history import ChainEnd, History, chunks
+from spark_jobs.events.history import ChainEnd, History, lists_of
 from spark_jobs.events.ranges import Range, Ranges
 from spark_jobs.events.slices import spans_that_fit
 from spark_jobs.events.slices_job import tasks_at_a_time
@@ -154,7 +154,7 @@ def run(spark: SparkSession, request: TouchedRequest, report: Report = silent) -
                 cannot_have=counts[Verdict.cannot_have],
                 unknown=counts[Verdict.unknown],
                 sentence=_sentence(meter.rows_written, counts, not gaps, soundness),
-                starts=[_place(start, seq)],
+                starts=[_start_of(start, seq)],
                 gaps=gaps,
                 soundness=soundness,
                 format=request.format.name,
@@ -185,7 +185,7 @@ def _sentence(events: int, counts: Mapping[str, int], complete: bool, soundness:
     )
 
 
-def _place(event: ChainEnd, seq: int) -> Start:
+def _start_of(event: ChainEnd, seq: int) -> Start:
     clock = base64.b64encode(event.clock).decode()
     return Start(event.id, event.participant, event.interval, seq, event.height, clock)
 
@@ -220,7 +220,7 @@ def _follow(history: History, start: ChainEnd, as_of: int) -> dict[int, CauseSte
     level = [start.id]
     while level:
         next_level: list[int] = []
-        for chunk in chunks(level, CHUNK):
+        for chunk in lists_of(level, CHUNK):
             for row in history.connection.rows(_steps_from(start.trace, chunk, as_of)):
                 event_id = row["id"]
                 if event_id in steps or event_id == start.id:

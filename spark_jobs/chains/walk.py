@@ -14,7 +14,7 @@ from model.ways import MOST_REACHED, Frontier, in_turns
 from model.words import IS_CONVERSATION, EdgeKind, EventType, Via
 from spark_jobs.chains.in_memory import SpanColumns
 from spark_jobs.chains.span_columns import columns_for, span_of
-from spark_jobs.events.history import chunks
+from spark_jobs.events.history import lists_of
 from spark_jobs.spark.columns import restore, select
 from spark_jobs.spark.database import Connection
 
@@ -79,7 +79,7 @@ class Ways:
     def _read(self, ids: Iterable[int]) -> Iterator[pa.RecordBatch]:
         columns = columns_for(self._via)
         statement = select(columns, self._connection.database.dialect)
-        for chunk in chunks(ids, CHUNK):
+        for chunk in lists_of(ids, CHUNK):
             ids_text = _ids_text(chunk)
             sql = f"{statement} WHERE e.id IN ({ids_text}) ORDER BY e.id"
             for raw in self._connection.query(sql):
@@ -103,10 +103,10 @@ class _StoredFrontier(Frontier):
     def neighbours(self, limit: int | None) -> set[int]:
         """Find what the level leads to, not much more than ``limit`` events."""
         ids: set[int] = set()
-        for chunk in chunks(sorted(self.level), CHUNK):
+        for chunk in lists_of(sorted(self.level), CHUNK):
             ids |= self._ids(self._evident(_ids_text(chunk)), limit)
             if self._converses:
-                for parts in chunks(self._parts(_ids_text(chunk)), CHUNK):
+                for parts in lists_of(self._parts(_ids_text(chunk)), CHUNK):
                     ids |= self._ids(self._conversation_steps(parts), limit)
         return ids
 

@@ -25,7 +25,7 @@ class NamedCause(NamedTuple):
     recorded_at: int | None = None
 
     @property
-    def is_placed(self) -> bool:
+    def is_located(self) -> bool:
         """Tell whether it is known where it stands."""
         return self.participant is not None
 
@@ -53,7 +53,7 @@ def causes_in(text: str | None, *, candidates: bool = False) -> list[NamedCause]
     return sorted(causes, key=lambda cause: (cause.cause, cause.words[::-1]))
 
 
-def text_of(causes: list[NamedCause]) -> str | None:
+def text_of_causes(causes: list[NamedCause]) -> str | None:
     """The column's text."""
     return json.dumps(causes) if causes else None
 

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from model.blocks import MAX_ID, ids_of
+from model.blocks import MAX_ID, ids_of_blocks
 from model.doubtful import DoubtfulDelivery, DoubtfulSpan
 from model.gaps import Gap, widen
 from model.jobs import Problem
-from model.ranges import Dot, Mark, ParticipantSpan
+from model.ranges import Dot, ParticipantSpan, RangeEnd
 from model.sound import (
     AssumedParticipant,
     Client,
@@ -44,10 +44,10 @@ from statements import (
     gaps_sql,
     late_links_sql,
     late_sql,
-    marks_sql,
     missed_sql,
     missing_sql,
     quiet_sql,
+    range_ends_sql,
 )
 
 # Participants per statement: SQLite takes a million characters, one participant takes up to 45.
@@ -116,13 +116,17 @@ class History:
             for row in zip(*batch.to_pydict().values(), strict=True)
         ]
 
-    def last_at_or_below(self, trace: int, heights: Iterable[tuple[int, int]]) -> dict[int, Mark]:
+    def last_at_or_below(
+        self, trace: int, heights: Iterable[tuple[int, int]]
+    ) -> dict[int, RangeEnd]:
         """For each (participant, height) its last event not above that height, if it has one."""
-        return self._marks(trace, heights, forward=False)
+        return self._range_ends(trace, heights, forward=False)
 
-    def first_at_or_above(self, trace: int, heights: Sequence[tuple[int, int]]) -> dict[int, Mark]:
+    def first_at_or_above(
+        self, trace: int, heights: Sequence[tuple[int, int]]
+    ) -> dict[int, RangeEnd]:
         """For each (participant, height) its first event not below that height."""
-        marks = self._marks(trace, heights, forward=True)
+        marks = self._range_ends(trace, heights, forward=True)
         if len(marks) < len(heights):
             raise JobError(
                 Problem.failed,
@@ -131,13 +135,13 @@ class History:
             )
         return marks
 
-    def _marks(
+    def _range_ends(
         self, trace: int, heights: Iterable[tuple[int, int]], *, forward: bool
-    ) -> dict[int, Mark]:
-        marks: dict[int, Mark] = {}
-        for chunk in chunks(heights, STATEMENT_ROWS):
-            for row in self.connection.rows(marks_sql(trace, chunk, forward=forward)):
-                mark = Mark(row["height"], row["seq"], row["id"], row["clock"])
+    ) -> dict[int, RangeEnd]:
+        marks: dict[int, RangeEnd] = {}
+        for chunk in lists_of(heights, STATEMENT_ROWS):
+            for row in self.connection.rows(range_ends_sql(trace, chunk, forward=forward)):
+                mark = RangeEnd(row["height"], row["seq"], row["id"], row["clock"])
                 marks[row["participant"]] = mark
         return marks
 
@@ -154,7 +158,7 @@ class History:
             batch
             for chunk in ranges.chunks(STATEMENT_ROWS)
             for batch in self.connection.query(
-                members_of(trace, chunk, "m.id, m.participant, m.height"), batch_rows=65536
+                members_sql(trace, chunk, "m.id, m.participant, m.height"), batch_rows=65536
             )
         ]
         ids, participants, heights = (
@@ -181,7 +185,7 @@ class History:
         )[0]
         if blocks["first"] < 0:
             return None
-        first, end = ids_of(blocks["first"], blocks["last"])
+        first, end = ids_of_blocks(blocks["first"], blocks["last"])
         ids = self.connection.rows(
             "SELECT coalesce(min(id), -1) AS first, coalesce(max(id), -1) AS last FROM events"
             f" WHERE trace_id = {trace} AND id >= {first} AND id < {end}"
@@ -202,7 +206,7 @@ class History:
         if block >= 0:
             end = self.connection.rows(
                 f"SELECT coalesce(min(id), -1) AS first FROM events WHERE trace_id = {trace}"
-                f" AND id >= {ids_of(block, block)[0]} AND recorded_at >= {bound_at}"
+                f" AND id >= {ids_of_blocks(block, block)[0]} AND recorded_at >= {bound_at}"
             )[0]["first"]
         prefix = self.connection.rows(
             "SELECT coalesce(min(id), -1) AS first, coalesce(max(id), -1) AS last,"
@@ -249,7 +253,7 @@ class History:
     def names(self, trace: int, numbers: Iterable[int]) -> Mapping[int, tuple[str, str]]:
         """Name and interval of participants."""
         names = {}
-        for chunk in chunks(numbers, STATEMENT_ROWS):
+        for chunk in lists_of(numbers, STATEMENT_ROWS):
             numbers_text = ", ".join(map(str, chunk))
             for row in self.connection.rows(
                 'SELECT number, name, "interval" FROM participants'
@@ -261,7 +265,7 @@ class History:
     def users(self, trace: int, numbers: Iterable[int]) -> dict[int, str]:
         """The broker's users of participants."""
         query = f'SELECT number, "user" FROM participants WHERE trace_id = {trace} AND number IN'
-        lists = (", ".join(map(str, chunk)) for chunk in chunks(numbers, STATEMENT_ROWS))
+        lists = (", ".join(map(str, chunk)) for chunk in lists_of(numbers, STATEMENT_ROWS))
         rows = (row for chunk in lists for row in self.connection.rows(f"{query} ({chunk})"))
         return {row["number"]: row["user"] for row in rows}
 
@@ -362,14 +366,14 @@ class History:
         return int(rows[0]["mean"] or 0)
 
 
-def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+def lists_of(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     """The items in lists of at most ``size``."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk
 
 
-def members_of(trace: int, ranges: Ranges, items: str = "m.id") -> str:
+def members_sql(trace: int, ranges: Ranges, items: str = "m.id") -> str:
     """The query for the events ``m`` in height ranges, through the index on heights."""
     columns = (ranges.participants.tolist(), ranges.low.tolist(), ranges.high.tolist())
     values = ", ".join(f"({p}, {low}, {high})" for p, low, high in zip(*columns, strict=True))

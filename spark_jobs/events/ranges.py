@@ -104,7 +104,7 @@ class Ranges:
         return self.participants, self.low, self.high, self.first_id, self.last_id
 
 
-def compare(
+def compare_rows(
     ids: Longs,
     participants: Longs,
     heights: Longs,
@@ -154,7 +154,7 @@ def _range(participant: int, heights: Longs, ids: Longs, seqs: Longs, a: int, z:
     )
 
 
-def merge(parts: Iterable[Range]) -> list[Range]:
+def merge_ranges(parts: Iterable[Range]) -> list[Range]:
     """One range per participant from the ranges of several batches."""
     ranges: dict[int, Range] = {}
     for part in parts:

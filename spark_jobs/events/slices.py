@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.events.archive import Archive
-from spark_jobs.events.history import History, members_of
+from spark_jobs.events.history import History, members_sql
 from spark_jobs.events.ranges import Longs, Range, Ranges
 
 # What one task may hold: about 16 MB of rows, so that several tasks, the copies on their way
@@ -44,7 +44,7 @@ class Slice:
     def condition(self) -> str:
         """The statement's WHERE clause; spans of ids still hold events outside the ranges."""
         if self.by_ranges and self.ranges is not None:
-            return f"WHERE e.id IN ({members_of(self.trace, self.ranges)})"
+            return f"WHERE e.id IN ({members_sql(self.trace, self.ranges)})"
         return (
             f"WHERE e.trace_id = {self.trace} AND e.id BETWEEN {self.first_id} AND {self.last_id}"
         )
@@ -56,7 +56,7 @@ def rows_per_slice(row_bytes: int, rows: int, tasks: int) -> int:
     return max(min(fitting, -(-rows // tasks)), LEAST_ROWS)
 
 
-def spans(trace: int, first_id: int, last_id: int, count: int) -> list[Slice]:
+def id_spans(trace: int, first_id: int, last_id: int, count: int) -> list[Slice]:
     """Equal spans of ids, about ``count`` of them."""
     step = max(1, -(-(last_id - first_id + 1) // count))
     return [
@@ -71,7 +71,7 @@ def spans_that_fit(
     """Equal spans of ids, each with as many rows as `rows_per_slice`."""
     ids = last_id - first_id + 1
     rows = rows_per_slice(history.row_bytes(trace, first_id, last_id), ids, tasks)
-    return spans(trace, first_id, last_id, -(-ids // rows))
+    return id_spans(trace, first_id, last_id, -(-ids // rows))
 
 
 def cut(history: History, trace: int, chain: Sequence[Range], tasks: int) -> list[Slice]:
@@ -91,7 +91,7 @@ def cut(history: History, trace: int, chain: Sequence[Range], tasks: int) -> lis
     if total > LISTED or total >= DENSE * (last_id - first_id + 1):
         return [
             Slice(trace, part.first_id, part.last_id, ranges.in_span(part.first_id, part.last_id))
-            for part in spans(trace, first_id, last_id, -(-total // rows))
+            for part in id_spans(trace, first_id, last_id, -(-total // rows))
         ]
     ids, participants, heights = history.members(trace, ranges)
     return list(_slices_of(trace, ranges, ids, participants, heights, rows))
@@ -107,12 +107,12 @@ def _slices_of(
             trace,
             int(ids[part][0]),
             int(ids[part][-1]),
-            parts_of(ranges, ids[part], participants[part], heights[part]),
+            parts_of_ranges(ranges, ids[part], participants[part], heights[part]),
             by_ranges=True,
         )
 
 
-def parts_of(ranges: Ranges, ids: Longs, participants: Longs, heights: Longs) -> Ranges:
+def parts_of_ranges(ranges: Ranges, ids: Longs, participants: Longs, heights: Longs) -> Ranges:
     """The parts of ranges that hold listed events: from the first of each to its last."""
     index = ranges.positions(participants, heights)
     order = np.lexsort((heights, index))

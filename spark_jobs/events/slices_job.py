@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from spark_jobs.events.slices import MOST_ROWS, Slice, spans
+from spark_jobs.events.slices import MOST_ROWS, Slice, id_spans
 from spark_jobs.events.source import Batches, read
 from spark_jobs.spark.columns import spark_schema
 from spark_jobs.spark.database import DatabaseAddress
@@ -38,7 +38,7 @@ def tasks_at_a_time(spark: SparkSession) -> int:
 def slices_of(spark: SparkSession, trace: int, first_id: int, last_id: int) -> list[Slice]:
     """Equal slices of a span of ids: as many as tasks can run at once, more where it is long."""
     count = max(tasks_at_a_time(spark), -(-(last_id - first_id + 1) // MOST_ROWS))
-    return spans(trace, first_id, last_id, count)
+    return id_spans(trace, first_id, last_id, count)
 
 
 def read_slices(

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from spark_jobs.events.archive import Archive
-from spark_jobs.events.causes import NamedCause, causes_in, text_of
+from spark_jobs.events.causes import NamedCause, causes_in, text_of_causes
 from spark_jobs.events.slices import Slice
 from spark_jobs.spark.columns import restore, select
 from spark_jobs.spark.database import DatabaseAddress
@@ -50,7 +50,7 @@ def _rows_of(
     archive = part.archive
     if archive is not None and part.last_id <= archive.through:
         for batch in archive.read(columns, part.first_id, part.last_id):
-            yield _with_placed_links(batch, archive)
+            yield _with_located_links(batch, archive)
         return
     if archive is not None:
         columns = _with_cause(columns)
@@ -59,7 +59,7 @@ def _rows_of(
         if raw.num_rows:  # SQLite's driver makes up the types of no rows
             batch = restore(raw, columns)
             if archive is not None:
-                batch = _with_placed_links(_with_archived_causes(batch, archive), archive)
+                batch = _with_located_links(_with_archived_causes(batch, archive), archive)
             yield batch
 
 
@@ -87,22 +87,22 @@ def _with_archived_causes(batch: pa.RecordBatch, archive: Archive) -> pa.RecordB
     return pa.RecordBatch.from_pydict(columns, schema=batch.schema)
 
 
-def _with_placed_links(batch: pa.RecordBatch, archive: Archive) -> pa.RecordBatch:
+def _with_located_links(batch: pa.RecordBatch, archive: Archive) -> pa.RecordBatch:
     """The batch, with where the causes stand that were named and had been pruned."""
     if LINKS not in batch.schema.names:
         return batch
     links = [causes_in(text, candidates=True) for text in batch.column(LINKS).to_pylist()]
-    pruned = {cause.cause for causes in links for cause in causes if not cause.is_placed}
+    pruned = {cause.cause for causes in links for cause in causes if not cause.is_located}
     if not pruned:
         return batch
     rows = archive.lookup(("participant", "height", "seq", "recorded_at"), sorted(pruned))
-    texts = [text_of([_place(link, rows) for link in causes]) for causes in links]
+    texts = [text_of_causes([_locate(link, rows) for link in causes]) for causes in links]
     column = pa.array(texts, pa.string())
     return batch.set_column(batch.schema.get_field_index(LINKS), LINKS, column)
 
 
-def _place(link: NamedCause, rows: Mapping[int, Mapping[str, int]]) -> NamedCause:
-    if link.is_placed or link.cause not in rows:
+def _locate(link: NamedCause, rows: Mapping[int, Mapping[str, int]]) -> NamedCause:
+    if link.is_located or link.cause not in rows:
         return link
     cause = rows[link.cause]
     return NamedCause(*link[:3], *(cause[name] for name in NamedCause._fields[3:]))

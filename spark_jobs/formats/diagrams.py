@@ -48,7 +48,7 @@ def diagram_rows(batch: pa.RecordBatch, chain: Chain) -> Iterator[dict[str, Any]
 
 def inside_links(text: str | None, ranges: Ranges) -> list[NamedCause]:
     """The causes beside its message that are in the chain."""
-    placed = [link for link in causes_in(text) if link.is_placed]
+    placed = [link for link in causes_in(text) if link.is_located]
     if not placed:
         return []
     is_inside = ranges.hold(

@@ -17,7 +17,7 @@ from model.jobs import Problem
 from model.texts import storable
 from spark_jobs.errors import JobError
 from spark_jobs.interchange.otlp import refusals_in
-from spark_jobs.interchange.request import Collector
+from spark_jobs.interchange.period_request import Collector
 
 Send: TypeAlias = Callable[[bytes, int], tuple[int, str]]
 """Sends a packed body, given how many spans were sent before; returns how many were refused, and

@@ -111,7 +111,7 @@ def tail(types: set[str]) -> bytes:
     return b'\n],\n"objectTypes": %b,\n"eventTypes": %b\n}\n' % (_json(objects), _json(events))
 
 
-def digest(object_id: str) -> int:
+def object_digest(object_id: str) -> int:
     """A number of 64 bits by which objects that were written are known."""
     return int.from_bytes(hashlib.blake2b(object_id.encode(), digest_size=8).digest(), "big")
 

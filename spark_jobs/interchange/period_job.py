@@ -17,7 +17,7 @@ from model.interchange import PeriodSummary
 from model.times import Microseconds
 from model.words import BondWord
 from spark_jobs.export import HashedFile, open_whole, write_file
-from spark_jobs.interchange.request import Json, PeriodRequest
+from spark_jobs.interchange.period_request import Json, PeriodRequest
 from spark_jobs.interchange.writers_job import WRITERS, send_otlp
 from spark_jobs.progress import Meter, Report, Stopwatch, silent
 from spark_jobs.reports.period import Period, open_period

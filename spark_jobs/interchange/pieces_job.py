@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from model.blocks import MAX_ID
 from model.gaps import Gap
-from spark_jobs.interchange.request import Json, PeriodRequest
+from spark_jobs.interchange.period_request import Json, PeriodRequest
 from spark_jobs.progress import Meter
 from spark_jobs.reports.conversations import COLUMNS, ConversationRows, conversations_in
 from spark_jobs.reports.conversations_job import conversation_events

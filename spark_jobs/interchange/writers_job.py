@@ -24,8 +24,8 @@ from spark_jobs.export import HashedFile
 from spark_jobs.formats.renderer_job import MOST_IN_WAVE
 from spark_jobs.interchange import asyncapi, ocel, otlp
 from spark_jobs.interchange.collector import open_sender
+from spark_jobs.interchange.period_request import PeriodRequest
 from spark_jobs.interchange.pieces_job import Piece, WrittenCount, pieces
-from spark_jobs.interchange.request import PeriodRequest
 from spark_jobs.interchange.spans import ExportedSpan, spans_of
 from spark_jobs.interchange.traffic import COLUMNS, PeriodShapes
 from spark_jobs.progress import Meter
@@ -93,7 +93,7 @@ def write_ocel(
             file.write((b",\n" if count else b"") + piece.body)
             objects.write((b",\n" if count else b"") + piece.annex)
             for object_id, text in piece.facts["shared"].items():
-                if (digest := ocel.digest(object_id)) not in digests:
+                if (digest := ocel.object_digest(object_id)) not in digests:
                     digests.add(digest)
                     objects.write(b",\n" + base64.b85decode(text))
             types.update(piece.facts["types"])

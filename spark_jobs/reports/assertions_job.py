@@ -29,7 +29,7 @@ from spark_jobs.progress import Meter
 from spark_jobs.reports.assertions.clocks_job import by_clocks
 from spark_jobs.reports.assertions.links_job import by_links
 from spark_jobs.reports.period import Period
-from spark_jobs.reports.request import ReportRequest
+from spark_jobs.reports.report_request import ReportRequest
 from spark_jobs.spark.failures import spark_errors
 
 # The newest cases of each assertion that do not hold, or are unknown.

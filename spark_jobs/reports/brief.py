@@ -75,7 +75,7 @@ class Brief(NamedTuple):
     features: list[str]
 
 
-def text_of(brief: Brief) -> str:
+def text_of_brief(brief: Brief) -> str:
     return json.dumps(brief, separators=(",", ":"))
 
 
@@ -210,7 +210,7 @@ def feature(kind: FeatureKind, name: str, value: str) -> str:
     return f"{kind}{_SEPARATOR}{name}{_SEPARATOR}{value}"
 
 
-def parts_of(feature: str) -> tuple[FeatureKind, str | None, str]:
+def parts_of_feature(feature: str) -> tuple[FeatureKind, str | None, str]:
     """A feature's kind, the type of its message, if it is of one, and its value."""
     kind, name, value = feature.split(_SEPARATOR, 2)
     return cast(FeatureKind, kind), name or None, value

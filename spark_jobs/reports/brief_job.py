@@ -11,7 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from model.words import Via
-from spark_jobs.reports.brief import Brief, Horizon, brief_in, brief_of, text_of
+from spark_jobs.reports.brief import Brief, Horizon, brief_in, brief_of, text_of_brief
 from spark_jobs.reports.conversations import COLUMNS, conversations_in, end_of
 from spark_jobs.reports.conversations_job import conversation_events
 from spark_jobs.reports.period import Period
@@ -58,7 +58,7 @@ def _brief_lines(via: Via, begin: int, end: int) -> Callable[[Batches], Iterator
     def lines(batches: Batches) -> Iterator[pa.RecordBatch]:
         described: set[str] = set()
         lines = (
-            text_of(brief_of(rows, described))
+            text_of_brief(brief_of(rows, described))
             for rows in conversations_in(batches, via)
             if begin <= rows.conversation.began_at < end
         )

@@ -105,10 +105,10 @@ def time_state(
     earlier: Sequence[Sketch], recent: Sequence[Sketch], quantile: float, minimum: int
 ) -> State:
     """The difference of a quantile of times between the spans of two periods."""
-    whole_before, whole_after = merge(earlier), merge(recent)
+    whole_before, whole_after = merge_sketches(earlier), merge_sketches(recent)
     if min(whole_before.count, whole_after.count) < minimum:
         return "unclear"
-    common = merge([whole_before, whole_after]).quantile(quantile) or 0.0
+    common = merge_sketches([whole_before, whole_after]).quantile(quantile) or 0.0
     parts = [
         [HitRate(sketch.count, sketch.count_above(common)) for sketch in spans]
         for spans in (earlier, recent)
@@ -118,7 +118,7 @@ def time_state(
     return "changed" if is_much and abs(deviation(*parts)) >= SIGMAS else "same"
 
 
-def merge(sketches: Sequence[Sketch]) -> Sketch:
+def merge_sketches(sketches: Sequence[Sketch]) -> Sketch:
     whole = Sketch()
     for sketch in sketches:
         whole.merge(sketch)

@@ -32,7 +32,7 @@ from model.words import Via
 from spark_jobs.progress import Meter
 from spark_jobs.reports.brief import Brief
 from spark_jobs.reports.brief_job import STORAGE, Briefs, briefs, collect
-from spark_jobs.reports.comparison import HitRate, merge, share_state, time_state, total
+from spark_jobs.reports.comparison import HitRate, merge_sketches, share_state, time_state, total
 from spark_jobs.reports.expectations import CaseCounts, Pair, Thresholds, Times, VariantJudge, learn
 from spark_jobs.reports.expectations_job import (
     EXAMPLES,
@@ -41,7 +41,7 @@ from spark_jobs.reports.expectations_job import (
     state_of,
 )
 from spark_jobs.reports.period import Period, open_period
-from spark_jobs.reports.request import Json, ReportRequest
+from spark_jobs.reports.report_request import Json, ReportRequest
 from spark_jobs.spark.failures import spark_errors
 
 SPANS = 12
@@ -309,7 +309,7 @@ def _delays_of(tally: CaseCounts, pair: Pair) -> Sketch:
 def _quantile(
     delays: Sequence[Sequence[Sketch]], quantile: float, thresholds: Thresholds
 ) -> ComparedTime:
-    wholes = [merge(spans).quantile(quantile) for spans in delays]
+    wholes = [merge_sketches(spans).quantile(quantile) for spans in delays]
     earlier, recent = (
         None if microseconds is None else duration(microseconds) for microseconds in wholes
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from model.reports.learning import InCommon
-from spark_jobs.reports.brief import parts_of
+from spark_jobs.reports.brief import parts_of_feature
 
 LEAST_CASES = 5
 """Fewer conversations are not compared."""
@@ -37,9 +37,9 @@ def contrasts(
         score = hits / cases - other_hits / other_cases
         if hits < LEAST_CASES or score < _LEAST_DIFFERENCE:
             continue
-        chance = trials * tail(hits, cases, hits + other_hits, cases + other_cases)
+        chance = trials * tail_probability(hits, cases, hits + other_hits, cases + other_cases)
         if chance < _CHANCE:
-            kind, name, value = parts_of(feature)
+            kind, name, value = parts_of_feature(feature)
             common.append(
                 InCommon(
                     kind=kind,
@@ -60,7 +60,7 @@ def contrasts(
     return common[:MOST_SHOWN]
 
 
-def tail(sample_hits: int, sample: int, hits: int, total: int) -> float:
+def tail_probability(sample_hits: int, sample: int, hits: int, total: int) -> float:
     """The likelihood that ``sample_hits`` or more of a random sample are among ``hits`` of all."""
     limit = min(sample, hits)
     logs = [

@@ -73,7 +73,9 @@ class ConversationRows:
     open_at: frozenset[int] = frozenset()
 
 
-def publishers_of(connection: Connection, trace: int, span: tuple[int, int], via: Via) -> pa.Table:
+def publisher_table(
+    connection: Connection, trace: int, span: tuple[int, int], via: Via
+) -> pa.Table:
     """The `PublisherRecord` of each participant, with its newest publishes of the span of ids."""
     participants, ids = _columns(
         connection,
@@ -115,7 +117,7 @@ def _last_unnamed(connection: Connection, trace: int, via: Via) -> Iterator[Row]
         yield from batch.to_pylist()
 
 
-def losses_of(connection: Connection, trace: int, span: tuple[int, int]) -> pa.Table:
+def loss_table(connection: Connection, trace: int, span: tuple[int, int]) -> pa.Table:
     """The losses of publishes' copies, as JSON: time and reason by queue."""
     rows = connection.rows(
         f"SELECT event_id, queue, at, reason FROM lost_copies WHERE trace_id = {trace}"
@@ -137,7 +139,7 @@ def end_of(period: Period, end_at: int | None) -> int:
     return ids[1] if ids else 0
 
 
-def join(
+def join_events(
     connection: Connection, trace: int, span: tuple[int, int], end: int, via: Via
 ) -> ConversationTable:
     """The conversations that began within a span of ids, with their events up to the id ``end``.
@@ -178,7 +180,7 @@ def join(
     pairs = [np.searchsorted(ids, a[inside]), np.searchsorted(ids, b[inside])]
     if via is Via.conversation:
         pairs = _with_keys(connection, trace, (first, end), ids, pairs)
-    labels = components(len(ids), *pairs)
+    labels = connected_components(len(ids), *pairs)
     is_ours = np.ones(len(ids), dtype=bool)
     is_ours[labels[begun_before]] = False
     roots = ids[labels]
@@ -186,7 +188,7 @@ def join(
     return ConversationTable(ids[is_selected], roots[is_selected])
 
 
-def components(count: int, a: Longs, b: Longs) -> Longs:
+def connected_components(count: int, a: Longs, b: Longs) -> Longs:
     """The least position that each of ``count`` positions is joined with, by pairs of positions."""
     labels = np.arange(count, dtype=np.int64)
     while True:

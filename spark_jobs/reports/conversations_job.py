@@ -25,9 +25,9 @@ from spark_jobs.reports.conversations import (
     ConversationTable,
     end_of,
     is_member,
-    join,
-    losses_of,
-    publishers_of,
+    join_events,
+    loss_table,
+    publisher_table,
 )
 from spark_jobs.reports.period import Period
 from spark_jobs.spark.columns import spark_schema
@@ -56,16 +56,16 @@ def conversation_events(
         return None
     first, last = period.ids
     end = max(last, end_of(period, end_at))
-    table = join(period.history.connection, period.trace, (first, last), end, via)
+    table = join_events(period.history.connection, period.trace, (first, last), end, via)
     if not len(table.ids):
         return None
     slices = slices_of(spark, period.trace, first, end)
     events = _read(spark, database, columns, slices, table)
     parts = max(tasks_at_a_time(spark), -(-len(table.ids) // MOST_ROWS))
-    publishers = publishers_of(period.history.connection, period.trace, (first, end), via)
+    publishers = publisher_table(period.history.connection, period.trace, (first, end), via)
     publishing = _frame(spark, publishers)
     events = events.join(F.broadcast(publishing), "participant", "left")
-    losses = losses_of(period.history.connection, period.trace, (first, end))
+    losses = loss_table(period.history.connection, period.trace, (first, end))
     loss_frame = _frame(spark, losses)
     if len(losses) <= BROADCAST_ROWS:
         loss_frame = F.broadcast(loss_frame)

@@ -20,17 +20,17 @@ from model.in_hand import AloneInHand, HandRow, alone_in_hand
 from model.reports.correlations import (
     CorrelationReport,
     Example,
+    FieldPair,
     InHand,
-    Places,
     ProposedRule,
+    RefusedField,
     RefusedPair,
-    RefusedPlace,
     UserShare,
 )
 from model.who import Who
 from model.words import LINKED, EventType
 from spark_jobs.events.ranges import Longs
-from spark_jobs.events.slices import MOST_ROWS, Slice, spans
+from spark_jobs.events.slices import MOST_ROWS, Slice, id_spans
 from spark_jobs.events.source import read
 from spark_jobs.progress import Meter
 from spark_jobs.reports.key_pairs import (
@@ -38,14 +38,14 @@ from spark_jobs.reports.key_pairs import (
     PathPair,
     Proposal,
     Proposals,
-    in_hand,
+    hand_figures,
     pairs_of,
     targets_of,
 )
 from spark_jobs.reports.message_fields import NOT_WHOLE, Field, fields_of
-from spark_jobs.reports.one_program import Program, aliases, merge, programs_of
+from spark_jobs.reports.one_program import Program, aliases, merge_programs, programs_of
 from spark_jobs.reports.period import Period
-from spark_jobs.reports.request import Json, ReportRequest
+from spark_jobs.reports.report_request import Json, ReportRequest
 from spark_jobs.reports.survey import KeyPath, SurveyEvent, survey_paths
 from spark_jobs.reports.value_matches import (
     Flags,
@@ -103,11 +103,11 @@ def correlate(
     programs = programs_of(matches.programs, period.history.connection, period.trace)
     if programs:
         meter.enter("comparing programs", 60.0)
-        as_one = sample._replace(roll=merge(sample.roll, programs))
+        as_one = sample._replace(roll=merge_programs(sample.roll, programs))
         matches, members = _compare(gathering, request, period, as_one, usable, programs)
     meter.enter("judging", 90.0)
     decision, causes = _judge(period, sample, usable, matches)
-    hands = in_hand(_alone(period, sample), causes, EXAMPLES)
+    hands = hand_figures(_alone(period, sample), causes, EXAMPLES)
     roll = as_one.roll if programs else sample.roll
     reacting = roll["participant"][_flag_reactions(roll, members)]
     reactions = len(reacting)
@@ -140,7 +140,7 @@ def correlate(
             for refusal in decision.refused[:MOST_REFUSED]
         ],
         places=[
-            RefusedPlace(path.text, path.refusal.value)
+            RefusedField(path.text, path.refusal.value)
             for path in paths
             if path.refusal is not None
         ][:MOST_REFUSED],
@@ -260,7 +260,7 @@ def _compare(
     members = members_of(roll, len(sample.spans))
     size, tasks = len(roll["id"]), gathering.tasks
     count = max(1, -(-max(tasks, -(-size // MOST_ROWS)) // len(sample.spans)))
-    slices = [part for ends in sample.spans for part in spans(period.trace, *ends, count)]
+    slices = [part for ends in sample.spans for part in id_spans(period.trace, *ends, count)]
     parts = max(tasks, size * max(len(paths), 1) // 2 // TASK_ROWS)
     one_in = max(1, int(roll["is_publish"].sum()) // KEPT_PUBLISHES)
     numbers = {path.text: number for number, path in enumerate(paths)}
@@ -383,7 +383,7 @@ def _proposal(
         **_figures(proposal.best, reactions),
         agreement=proposal.agreement,
         linked=proposal.linked,
-        also=[Places(pair.parent.text, pair.child.text) for pair in proposal.equivalents[:10]],
+        also=[FieldPair(pair.parent.text, pair.child.text) for pair in proposal.equivalents[:10]],
         examples=examples,
         users=users,
     )

@@ -14,7 +14,7 @@ from spark_jobs.events.slices_job import map_slices, tasks_at_a_time
 from spark_jobs.progress import Meter
 from spark_jobs.reports.correlations import correlate
 from spark_jobs.reports.period import Period
-from spark_jobs.reports.request import ReportRequest
+from spark_jobs.reports.report_request import ReportRequest
 from spark_jobs.reports.value_rows import COLUMNS, MATCH_ROW, VALUE_ROW, Gathering, Work
 from spark_jobs.spark.database import DatabaseAddress
 from spark_jobs.spark.failures import spark_errors

@@ -56,7 +56,7 @@ from spark_jobs.reports.expectations import (
 )
 from spark_jobs.reports.period import Period
 from spark_jobs.reports.proposals import proposals
-from spark_jobs.reports.request import Json, ReportRequest
+from spark_jobs.reports.report_request import Json, ReportRequest
 from spark_jobs.spark.failures import spark_errors
 
 Group: TypeAlias = tuple[Strangeness, str, str | None]

@@ -338,7 +338,7 @@ class HandFigures(NamedTuple):
     examples: list[tuple[int, int]]  # publishes and deliveries
 
 
-def in_hand(
+def hand_figures(
     rows: Iterable[AloneInHand], causes: Mapping[int, int], limit: int
 ) -> list[HandFigures]:
     """Participants of which enough is known, with up to ``limit`` examples.

@@ -10,7 +10,7 @@ from model.reports.correlations import CorrelationReport
 from spark_jobs.progress import Meter, silent
 from spark_jobs.reports.correlations import correlate
 from spark_jobs.reports.period import Period, open_period
-from spark_jobs.reports.request import ReportRequest
+from spark_jobs.reports.report_request import ReportRequest
 from spark_jobs.reports.value_rows import Gathering, gather_here
 from spark_jobs.spark.database import DatabaseAddress
 

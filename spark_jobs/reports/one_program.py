@@ -150,7 +150,7 @@ def aliases(programs: Sequence[Program]) -> dict[int, int]:
     return {program.publisher.number: program.receiver.number for program in programs}
 
 
-def merge(roll: Mapping[str, Longs], programs: Sequence[Program]) -> dict[str, Longs]:
+def merge_programs(roll: Mapping[str, Longs], programs: Sequence[Program]) -> dict[str, Longs]:
     """The events, with each program as one participant."""
     participants = roll["participant"].copy()
     for publisher, receiver in aliases(programs).items():

@@ -19,7 +19,7 @@ from spark_jobs.reports import (
     expectations_job,
 )
 from spark_jobs.reports.period import Period, open_period
-from spark_jobs.reports.request import Json, ReportRequest
+from spark_jobs.reports.report_request import Json, ReportRequest
 
 Kind: TypeAlias = Callable[[SparkSession, ReportRequest, Period, Meter], ReportFacts]
 

@@ -102,7 +102,7 @@ def topology(spark: SparkSession, request: TopologyRequest, period: Period) -> T
         since=Microseconds(request.since),
         until=Microseconds(request.until),
         gaps=period.gaps,
-        **{kind: busiest(kind_flows) for kind, kind_flows in flows.items()},
+        **{kind: busiest_flows(kind_flows) for kind, kind_flows in flows.items()},
     )
 
 
@@ -216,6 +216,6 @@ def _flow(kind: type[Any], row: Row) -> Any:
     return kind(**{column.name: values[column.name] for column in fields(kind)})
 
 
-def busiest(flows: list[Any]) -> list[Any]:
+def busiest_flows(flows: list[Any]) -> list[Any]:
     """The flows with the most messages; equal ones in the order of their names."""
     return sorted(flows, key=lambda flow: (-flow.messages, str(flow)))[:MOST_FLOWS]

@@ -16,7 +16,7 @@ from spark_jobs.events.ranges import Longs
 from spark_jobs.events.slices import Slice
 from spark_jobs.events.source import read
 from spark_jobs.reports.message_fields import Field, fields_of
-from spark_jobs.reports.request import Json
+from spark_jobs.reports.report_request import Json
 from spark_jobs.reports.survey import MOST_ALIKE
 from spark_jobs.reports.value_matches import (
     Flags,

@@ -32,7 +32,7 @@ from app.stored.jobs import Json, Report
 from app.traces.life import TraceState
 from app.traces.losses.audit import AuditState, Ledger, Tally
 from app.traces.registry import checked_selection
-from app.traces.retention import PruneCount, RetentionRule
+from app.traces.retention import PruneCount, RetentionLimits
 from app.traces.runs.feed import Feed
 from app.traces.status import CaptureCost, TraceStatus
 from app.tracker import Counters, Policy
@@ -224,9 +224,9 @@ class FakeTraces:
         await self.status(vhost)
         self.pruned.append((vhost, keep_events, keep_seconds, dry_run))
         self.through.append(through)
-        return await self.remove(vhost, RetentionRule(keep_events, keep_seconds, through=through))
+        return await self.remove(vhost, RetentionLimits(keep_events, keep_seconds, through=through))
 
-    async def remove(self, vhost: str, retention: RetentionRule) -> PruneCount:
+    async def remove(self, vhost: str, retention: RetentionLimits) -> PruneCount:
         """What pruning comes to."""
         return PruneCount(3, 1)
 

@@ -12,7 +12,7 @@ import time
 
 from app.restamp import replay
 from app.store import Store, restamps
-from app.stored.capture import ParticipantRules
+from app.stored.capture import ParticipantSettings
 from app.traces.pipeline import PipelineSettings
 from app.tracker import Policy
 from model.jobs import Progress
@@ -37,7 +37,7 @@ async def _main() -> None:
     store = await Store.open(os.environ["ITC_DATABASE_URL"])
     if MOMENT == "before the commit":
         restamps.note_first_events = _hang
-    rules = ParticipantRules(Policy.user, ("queue:audit",), BOTH if sys.argv[3:] else None)
+    rules = ParticipantSettings(Policy.user, ("queue:audit",), BOTH if sys.argv[3:] else None)
     work = replay.Replay(
         store.restamps, int(sys.argv[1]), rules, _look, PipelineSettings(link_rules=())
     )

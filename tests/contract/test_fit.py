@@ -10,11 +10,11 @@ from app.restamp.replay import Replay
 from app.store import Store
 from app.store.causality import hidden
 from app.store.database.migrate import locked_connection
-from app.stored.capture import ParticipantRules
+from app.stored.capture import ParticipantSettings
 from app.traces.pipeline import PipelineSettings
 from app.tracker import Policy
 from model.sound import Evidence, MissedLinks, Soundness, doubts_of
-from model.words import Way
+from model.words import Awareness
 from spark_jobs.events.history import History as Jobs
 from spark_jobs.spark.database import DatabaseAddress
 from tests.contract.outbox import (
@@ -43,7 +43,7 @@ async def told(
 
 
 async def restamp(store: Store, trace_id: int, policy: Policy) -> None:
-    rules = ParticipantRules(policy, ())
+    rules = ParticipantSettings(policy, ())
     work = Replay(store.restamps, trace_id, rules, lambda progress: None, PipelineSettings())
     await work.catch_up()
     await work.finish()
@@ -139,11 +139,11 @@ async def test_a_restamp_finds_how_the_other_policy_fits(store: Store, database_
     restored = await store.checkpoints.restore(trace_id, 100)
     links = tracker_by(Policy.client, restored).totals().links[RULE]
     assert (links.found, links.known, links.missed, links.hidden) == (10, 5, 0, 5)
-    assert await _ways(database_url) == sorted([Way.known, Way.hidden] * 5)
+    assert await _ways(database_url) == sorted([Awareness.known, Awareness.hidden] * 5)
     [way] = (await store.hidden.ways(trace_id, "shop")).ways
     assert (way.links, way.last_effect) == (5, ids[-1])
     await restamp(store, trace_id, Policy.channel)
-    assert await _ways(database_url) == before == sorted([Way.missed, Way.hidden] * 5)
+    assert await _ways(database_url) == before == sorted([Awareness.missed, Awareness.hidden] * 5)
     assert len(await store.doubts.of_trace(trace_id)) == 2
     async with locked_connection(database_url) as connection:
         left = await connection.execute(text("SELECT count(*) FROM restamped_edges"))

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from app.errors import LeaseLostError, NotFoundError, OutageError
 from app.store import Store
-from app.stored.capture import ParticipantRules
+from app.stored.capture import ParticipantSettings
 from app.stored.reading import EventFilter
 from app.stored.restamps import RestampResult
 from app.tracker import Bounds, Policy, Tracker
@@ -69,7 +69,7 @@ async def test_a_run_that_another_has_come_after_writes_nothing(
         store.retention.prune(plan, Tracker(Policy.channel, Bounds()).checkpoint(), old),
         store.restamps.swap(
             trace_id,
-            ParticipantRules("user", ()),
+            ParticipantSettings("user", ()),
             standing,
             RestampResult(b"", 0, [], []),
             lambda _: None,

@@ -11,7 +11,7 @@ import pytest
 
 from app.restamp.replay import Replay
 from app.store import Store
-from app.stored.capture import ParticipantRules
+from app.stored.capture import ParticipantSettings
 from app.stored.likely import Overlay
 from app.stored.proposals import digest_of, proposals_in
 from app.traces.pipeline import PipelineSettings
@@ -47,7 +47,7 @@ async def stored(store: Store, vhost: str, name: str, rules: Sequence[Rule]) -> 
 
 
 async def likely(store: Store, trace_id: int, rule: Rule, first: int, last: int) -> Overlay:
-    rules = ParticipantRules("channel", (), (TraceRule(rule, Origin.own),))
+    rules = ParticipantSettings("channel", (), (TraceRule(rule, Origin.own),))
     reading = Replay(
         store.restamps, trace_id, rules, lambda _: None, PipelineSettings(link_rules=())
     )

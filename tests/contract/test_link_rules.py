@@ -15,7 +15,7 @@ from app.restamp import replay
 from app.restamp.replay import Replay
 from app.store import Store
 from app.store.database import tables
-from app.stored.capture import ParticipantRules as RestampRules
+from app.stored.capture import ParticipantSettings as RestampRules
 from app.stored.capture import RestampOutcome
 from app.traces.pipeline import PipelineSettings
 from app.tracker import Bounds, Policy, Tracker

@@ -17,7 +17,7 @@ from app.tracker.events import Edge, StampedEvent
 from app.tracker.links import BUILT_IN, Names, Rules
 from app.tracker.records import Channel, Deliver, Publish
 from itc import Relation, compare
-from model.words import EdgeKind, EventType, Via, Way
+from model.words import Awareness, EdgeKind, EventType, Via
 from tests.contract.history import BEGINNING, History
 from tests.contract.links import LinkedHistory, conversation, link, naming
 
@@ -294,7 +294,7 @@ async def test_what_may_have_been_is_what_clocks_say_where_links_join_them_too(
         event
         for event in events
         for edge in event.edges
-        if edge.way is not Way.known and edge.cause.id != _id(event)
+        if edge.way is not Awareness.known and edge.cause.id != _id(event)
     ]
     assert len(crossing) > 5
     for event in events:

@@ -18,7 +18,7 @@ from app.stored.capture import Batch, Trace
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
-from app.traces.retention import RetentionRule
+from app.traces.retention import RetentionLimits
 from app.tracker import Bounds, Deliver, Policy, Publish, Tracker
 from itc import Relation, compare
 from tests.introductions import NOBODY
@@ -189,7 +189,7 @@ async def test_retention_goes_on_for_the_others(store: Store, damaged: int, is_h
     traces = TraceRegistry(
         store,
         NoBroker(),  # type: ignore[arg-type]
-        PipelineSettings(bounds=REORDERING, retention=RetentionRule(keep_events=1)),
+        PipelineSettings(bounds=REORDERING, retention=RetentionLimits(keep_events=1)),
         NOBODY,
     )
     await traces.upkeep.look()
@@ -205,7 +205,7 @@ async def test_one_whose_retention_fails_keeps_no_other_from_it(
 ) -> None:
     for vhost in ("first", "other"):
         await tracked(store, vhost, [publish("ann", b"1"), deliver("bob", b"1")])
-    settings = PipelineSettings(bounds=REORDERING, retention=RetentionRule(keep_events=1))
+    settings = PipelineSettings(bounds=REORDERING, retention=RetentionLimits(keep_events=1))
     traces = TraceRegistry(store, NoBroker(), settings, NOBODY)  # type: ignore[arg-type]
     known = traces.here.find
 

@@ -8,7 +8,7 @@ from app.errors import CheckpointError, ConflictError
 from app.restamp import replay
 from app.restamp.replay import Replay
 from app.store import Store
-from app.stored.capture import Batch, NewConnection, ParticipantRules, RestampOutcome
+from app.stored.capture import Batch, NewConnection, ParticipantSettings, RestampOutcome
 from app.stored.proposals import proposals_in
 from app.stored.reading import EventFilter
 from app.traces.pipeline import PipelineSettings
@@ -55,7 +55,7 @@ def doing(
 ) -> Replay:
     report = (said if said is not None else []).append
     return Replay(
-        store.restamps, trace_id, ParticipantRules(policy, QUIET), report, PipelineSettings()
+        store.restamps, trace_id, ParticipantSettings(policy, QUIET), report, PipelineSettings()
     )
 
 
@@ -240,10 +240,12 @@ async def test_a_trace_that_goes_on_meanwhile_keeps_its_stamps(store: Store, tra
     before = await all_events(store)
     new = work._restamper.end(standing.state, standing.first_id)
     with pytest.raises(ConflictError):
-        await swap(trace_id, ParticipantRules(Policy.user, ()), standing, new, lambda moved: None)
+        await swap(
+            trace_id, ParticipantSettings(Policy.user, ()), standing, new, lambda moved: None
+        )
     now = await store.restamps.extent(trace_id)
     with pytest.raises(ConflictError, match="10 of the events have no new stamp"):
-        await swap(trace_id, ParticipantRules(Policy.user, ()), now, new, lambda moved: None)
+        await swap(trace_id, ParticipantSettings(Policy.user, ()), now, new, lambda moved: None)
     assert await all_events(store) == before
 
 

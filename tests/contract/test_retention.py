@@ -16,7 +16,7 @@ from app.store.database import sqlite
 from app.stored.capture import Batch, PrunePlan
 from app.stored.reading import EventFilter
 from app.traces import retention
-from app.traces.retention import RetentionRule, retain
+from app.traces.retention import RetentionLimits, retain
 from app.tracker import Policy
 from app.tracker.records import Unreadable
 from app.tracker.tracker import Bounds, Tracker
@@ -347,7 +347,7 @@ async def test_it_gives_back_little_at_a_time_and_in_the_end_all(
 
     monkeypatch.setattr(Retention, "prune", pruned)
     monkeypatch.setattr(sqlite.Sqlite, "reclaim", noted)
-    await retain(store.retention, trace_id, history.tracker, RetentionRule(keep_events=100))
+    await retain(store.retention, trace_id, history.tracker, RetentionLimits(keep_events=100))
     assert _file_bytes(database_url) < full * 0.8
     assert [len(of_part) for of_part in looks[:-1]] == [1] * (parts - 1)
     assert len(looks[-1]) > 2
@@ -365,7 +365,7 @@ async def test_what_is_left_free_is_given_back_where_nothing_has_to_go(
         return answers.pop(0)
 
     monkeypatch.setattr(Retention, "reclaim", reclaim)
-    await retain(store.retention, trace_id, history.tracker, RetentionRule(keep_events=100))
+    await retain(store.retention, trace_id, history.tracker, RetentionLimits(keep_events=100))
     assert answers == []
 
 

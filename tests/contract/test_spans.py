@@ -13,7 +13,7 @@ from app.restamp.replay import Replay
 from app.store import Store
 from app.store.database import tables
 from app.store.spans import imported
-from app.stored.capture import Batch, ParticipantRules
+from app.stored.capture import Batch, ParticipantSettings
 from app.stored.spans import (
     HandlingTime,
     Span,
@@ -192,7 +192,11 @@ async def test_what_spans_tell_is_counted_beside_what_messages_name(trace: Trace
     wanted = Evidence(4, 1, known=1, spanned=2)
     assert await trace.store.doubts.evidence(trace.id) == wanted
     work = Replay(
-        trace.store.restamps, trace.id, ParticipantRules(Policy.user, ()), print, PipelineSettings()
+        trace.store.restamps,
+        trace.id,
+        ParticipantSettings(Policy.user, ()),
+        print,
+        PipelineSettings(),
     )
     await work.catch_up()
     await work.finish()
@@ -235,7 +239,7 @@ async def test_what_clocks_do_not_have_is_said_until_a_restamp(trace: Trace) -> 
         work = Replay(
             store.restamps,
             trace.id,
-            ParticipantRules(policy, ()),
+            ParticipantSettings(policy, ()),
             lambda said: None,
             PipelineSettings(),
         )
@@ -277,7 +281,7 @@ async def test_restamping_puts_links_into_clocks(trace: Trace) -> None:
     work = Replay(
         trace.store.restamps,
         trace.id,
-        ParticipantRules(Policy.channel, ()),
+        ParticipantSettings(Policy.channel, ()),
         lambda said: None,
         PipelineSettings(),
     )
@@ -297,7 +301,7 @@ async def test_a_link_found_while_a_restamp_is_under_way_is_in_the_clocks_or_sai
     work = Replay(
         store.restamps,
         trace_id,
-        ParticipantRules(Policy.host, ()),
+        ParticipantSettings(Policy.host, ()),
         lambda said: None,
         PipelineSettings(),
     )
@@ -312,7 +316,7 @@ async def test_a_link_found_while_a_restamp_is_under_way_is_in_the_clocks_or_sai
     again = Replay(
         store.restamps,
         trace_id,
-        ParticipantRules(Policy.host, ()),
+        ParticipantSettings(Policy.host, ()),
         lambda said: None,
         PipelineSettings(),
     )

@@ -17,7 +17,7 @@ import pytest
 
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.source import TraceSource
-from app.broker.trace_queue import QueueBounds, arguments
+from app.broker.trace_queue import QueueBounds, queue_arguments
 from app.broker.undeliverable import UNSHOWN
 from app.errors import OutageError
 from app.store import Store
@@ -223,7 +223,7 @@ async def test_a_quorum_queue_that_holds_one_is_made_anew_with_a_gap(
     """It gives nothing back in its old order, so that nothing can be looked at and left there."""
     async with await aio_pika.connect(rabbit.amqp_url(vhost)) as connection:
         channel = await connection.channel()
-        ours = {**arguments(QueueBounds(), quorum=True), "x-single-active-consumer": True}
+        ours = {**queue_arguments(QueueBounds(), quorum=True), "x-single-active-consumer": True}
         await channel.declare_queue(TRACE_QUEUE, durable=True, arguments=ours)
         raw = await channel.get_underlay_channel()
         await raw.queue_bind(TRACE_QUEUE, "amq.rabbitmq.trace", routing_key="#")

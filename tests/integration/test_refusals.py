@@ -12,7 +12,7 @@ from aiormq.abc import ChannelFrame
 from pamqp import commands
 from yarl import URL
 
-from app.broker.connection import VhostConnection, sign_in
+from app.broker.connection import VhostConnection, log_in
 from app.broker.consumer import Firehose
 from app.broker.outages import BrokerAddress, outages
 from app.broker.source import TraceSource
@@ -125,7 +125,7 @@ async def test_a_trace_of_a_deleted_virtual_host_is_stopped(
 async def test_a_server_that_is_not_an_amqp_broker_is_reported(rabbit: Broker) -> None:
     http = rabbit.management_url.partition("://")[2]
     with pytest.raises(OutageError, match="ITC_AMQP_URL") as raised:
-        await sign_in(f"amqp://itc:{PASSWORD}@{http}", "/", 30)
+        await log_in(f"amqp://itc:{PASSWORD}@{http}", "/", 30)
 
     assert PASSWORD not in str(raised.value)
 

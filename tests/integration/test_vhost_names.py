@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from app.broker.connection import sign_in
+from app.broker.connection import log_in
 from app.broker.outages import VirtualHostError
 from tests.integration.conftest import Service
 from tests.integration.raw_client import RawPublisher, table
@@ -43,9 +43,9 @@ async def test_signing_in_is_for_the_one_that_is_named(rabbit: Broker) -> None:
     with ExitStack() as stack:
         rabbit.add_vhost("c/d")
         stack.callback(rabbit.delete_vhost, "c/d")
-        await sign_in(rabbit.amqp_url(), "c/d", 10)
+        await log_in(rabbit.amqp_url(), "c/d", 10)
         with pytest.raises(VirtualHostError, match="c%2Fd"):
-            await sign_in(rabbit.amqp_url(), "c%2Fd", 10)
+            await log_in(rabbit.amqp_url(), "c%2Fd", 10)
         await asyncio.to_thread(rabbit.add_vhost, "c%2Fd")
         stack.callback(rabbit.delete_vhost, "c%2Fd")
-        await sign_in(rabbit.amqp_url(), "c%2Fd", 10)
+        await log_in(rabbit.amqp_url(), "c%2Fd", 10)

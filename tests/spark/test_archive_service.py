@@ -13,7 +13,7 @@ import pytest
 from app.jobs.process import SparkProcess
 from app.store import Store
 from app.traces.life import TraceState
-from app.traces.retention import PruneCount, RetentionRule, retain
+from app.traces.retention import PruneCount, RetentionLimits, retain
 from app.tracker import Bounds, Channel, Policy, Record, Tracker
 from tests.api.conftest import World, connected, make_world
 from tests.api.fakes import FakeTraces, trace_status
@@ -30,7 +30,7 @@ class PruningTraces(FakeTraces):
 
     store: Store = field(init=False)
 
-    async def remove(self, vhost: str, retention: RetentionRule) -> PruneCount:
+    async def remove(self, vhost: str, retention: RetentionLimits) -> PruneCount:
         trace = await self.store.traces.find(vhost)
         assert trace is not None
         restored = await self.store.checkpoints.restore(trace.id, Bounds().handovers)

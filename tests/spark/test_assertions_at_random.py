@@ -34,14 +34,14 @@ from model.assertions.assertion import Assertion, AtMost, Basis, LeadsTo, Preced
 from model.assertions.judging import AssertionVerdict
 from model.blocks import MAX_ID
 from model.words import Via
-from spark_jobs.events.slices import spans
+from spark_jobs.events.slices import id_spans
 from spark_jobs.events.source import read
 from spark_jobs.reports.assertions.clocks import firsts
 from spark_jobs.reports.assertions.clocks_job import contacts_in, is_complete_to_its_end, past_of
 from spark_jobs.reports.assertions.findings import CLOCK_COLUMNS, TYPE_COLUMNS, type_in
 from spark_jobs.reports.assertions.links_job import Breaks, findings_in
 from spark_jobs.reports.assertions_job import AssertionTally, reason_incomplete, result_of
-from spark_jobs.reports.conversations import COLUMNS, conversation_of_rows, join
+from spark_jobs.reports.conversations import COLUMNS, conversation_of_rows, join_events
 from spark_jobs.reports.period import Period, open_period
 from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import NOON, Actor, History, Link
@@ -229,10 +229,10 @@ def judged(database: DatabaseAddress, period: Period, asserted: list[Assertion])
     known = period.history.gaps_in_time(period.trace, 0, MAX_ID)
     through = period.history.newest_until(period.trace, MAX_ID)
     assert through is not None
-    joined = join(period.history.connection, period.trace, period.ids, through[0], Via.links)
+    joined = join_events(period.history.connection, period.trace, period.ids, through[0], Via.links)
     of_a_past = ("quiet", "candidates", "doubtful")
     columns = dict.fromkeys((*COLUMNS, *TYPE_COLUMNS, *CLOCK_COLUMNS, *of_a_past))
-    [part] = spans(period.trace, 1, through[0], 1)
+    [part] = id_spans(period.trace, 1, through[0], 1)
     rows = {row["id"]: row for some in read(database, [*columns], part) for row in some.to_pylist()}
     numbered = [*enumerate(asserted)]
     for number, one in numbered[4:]:

@@ -10,7 +10,7 @@ import pytest
 from model.jobs import Problem
 from spark_jobs.errors import JobError
 from spark_jobs.interchange.collector import LONGEST_PAUSE, MOST_TRIES, open_sender
-from spark_jobs.interchange.request import Collector
+from spark_jobs.interchange.period_request import Collector
 from tests.collector import StandIn, collecting
 
 NOTHING = gzip.compress(b"")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from model.in_hand import AloneInHand
-from spark_jobs.reports.key_pairs import PairJudge, PathPair, in_hand
+from spark_jobs.reports.key_pairs import PairJudge, PathPair, hand_figures
 from spark_jobs.reports.message_fields import (
     DEPTH_LEFT,
     FIELDS_LEFT,
@@ -217,9 +217,9 @@ def test_links_and_better_pairs_have_to_agree() -> None:
 def test_how_often_it_was_what_was_in_hand_is_told_of_those_of_whom_enough_is_known() -> None:
     found = [AloneInHand(100 + k, k % 2, k, k) for k in range(1, 61)]
     told = {100 + k: k for k in range(1, 43)} | {102: 7}
-    one, other = in_hand(found, told, 3)
+    one, other = hand_figures(found, told, 3)
     assert (one.participant, one.publishes, one.linked, one.agreement) == (0, 30, 21, 20 / 21)
     assert (other.participant, other.linked, other.agreement) == (1, 21, 1.0)
     # Those are shown of which nothing else is known.
     assert other.examples == [(143, 43), (149, 49), (155, 55)]
-    assert in_hand(found, {each: told[each] for each in [*told][:38]}, 3) == []
+    assert hand_figures(found, {each: told[each] for each in [*told][:38]}, 3) == []

@@ -9,9 +9,9 @@ import pytest
 
 from model.words import EdgeKind, Via
 from spark_jobs.chains.in_memory import LinkColumns, SpanColumns, chain_of, leads, ranges_of
-from spark_jobs.events.causes import NamedCause, causes_in, text_of
+from spark_jobs.events.causes import NamedCause, causes_in, text_of_causes
 from spark_jobs.events.ranges import Longs, Range, Ranges
-from spark_jobs.events.slices import parts_of
+from spark_jobs.events.slices import parts_of_ranges
 from tests.spark.histories import History, Link, linked_history, linked_pairs
 
 
@@ -92,7 +92,7 @@ def test_a_chain_with_holes_is_a_range_for_each_run() -> None:
 def test_a_part_of_a_chain_with_holes_has_them_too() -> None:
     ranges = [Range(1, 1, 3, 1, 5, 1, 3), Range(1, 7, 9, 11, 15, 6, 8), Range(2, 4, 4, 3, 3, 2, 2)]
     ids, participants, heights = longs([3, 5, 11, 13]), longs([2, 1, 1, 1]), longs([4, 3, 7, 8])
-    parts = parts_of(Ranges.from_ranges(ranges), ids, participants, heights)
+    parts = parts_of_ranges(Ranges.from_ranges(ranges), ids, participants, heights)
     assert [column.tolist() for column in parts.columns()] == [
         [1, 1, 2],
         [3, 7, 4],
@@ -121,8 +121,8 @@ def test_the_causes_of_a_publish_are_read_in_the_order_of_their_ids() -> None:
         (9, "a", "parent"),
         (9, "b", "reply"),
     ]
-    assert [each.is_placed for each in named] == [True, True, False]
-    assert causes_in(text_of(named)) == named
-    assert (causes_in(None), causes_in(""), text_of([])) == ([], [], None)
+    assert [each.is_located for each in named] == [True, True, False]
+    assert causes_in(text_of_causes(named)) == named
+    assert (causes_in(None), causes_in(""), text_of_causes([])) == ([], [], None)
     assert str(named[0]) == "7 (forward, named by c)"
     assert NamedCause(*Link(7)).to_json() == {"cause": 7, "rule": "celery-parent", "kind": "parent"}

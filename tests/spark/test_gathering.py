@@ -22,7 +22,7 @@ from model.words import Disposition, EdgeKind, EventType, Via
 from spark_jobs.reports import conversations, period
 from spark_jobs.reports.conversations import (
     COLUMNS,
-    components,
+    connected_components,
     conversation_of_rows,
     conversations_in,
 )
@@ -269,4 +269,4 @@ def test_components_are_those_of_a_search(seed: int) -> None:
     for _ in range(count):
         for one, other in pairs:
             least[one] = least[other] = min(least[one], least[other])
-    assert components(count, a, b).tolist() == least
+    assert connected_components(count, a, b).tolist() == least

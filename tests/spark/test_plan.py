@@ -10,11 +10,11 @@ import pytest
 
 from itc import Relation
 from model.jobs import Problem
-from model.ranges import Dot, HeightPairs, Mark, first_reached
+from model.ranges import Dot, HeightPairs, RangeEnd, first_reached
 from spark_jobs.chains.plan import Plan, choose, look_up, make_plan, read_span
 from spark_jobs.errors import JobError
 from spark_jobs.events.history import History as Lookups
-from spark_jobs.events.ranges import Range, Ranges, compare, merge
+from spark_jobs.events.ranges import Range, Ranges, compare_rows, merge_ranges
 from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import History, random_history
 
@@ -31,10 +31,10 @@ def scanned(database: DatabaseAddress, plan: Plan, batch_rows: int = 50) -> list
         "SELECT id, participant, height, seq, clock FROM events"
         f" WHERE trace_id = {plan.start.trace} AND id BETWEEN {plan.start.id} AND {plan.end.id}"
     )
-    return merge(
+    return merge_ranges(
         found
         for batch in database.query(sql, batch_rows)
-        for found in compare(
+        for found in compare_rows(
             *(batch.column(k).to_numpy() for k in range(4)),
             batch.column(4).to_pylist(),
             plan.bounds,
@@ -133,12 +133,12 @@ def test_bisection_looks_at_few_events_near_a_short_answer() -> None:
     dot = Dot(interval, size - answer + 1)
     asked: list[HeightPairs] = []
 
-    def mark(height: int) -> Mark:
+    def mark(height: int) -> RangeEnd:
         from itc import Stamp, pack
 
-        return Mark(height, height, height, pack(Stamp.of_interval(interval, height)))
+        return RangeEnd(height, height, height, pack(Stamp.of_interval(interval, height)))
 
-    def probe(wanted: HeightPairs) -> dict[int, Mark]:
+    def probe(wanted: HeightPairs) -> dict[int, RangeEnd]:
         asked.append(wanted)
         return {participant: mark(height) for participant, height in wanted}
 

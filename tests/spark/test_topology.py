@@ -18,7 +18,7 @@ from model.topology import RouteFlow
 from spark_jobs.errors import JobError
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
-from spark_jobs.reports.topology_job import busiest, flows_of
+from spark_jobs.reports.topology_job import busiest_flows, flows_of
 from tests.spark.conftest import Stored
 from tests.spark.histories import NOON, History, Link
 
@@ -151,7 +151,7 @@ def test_a_time_without_events_has_no_flows(
 
 def test_flows_of_as_many_messages_are_in_one_order_whichever_was_counted_first() -> None:
     flows = [RouteFlow("orders", queue, 7, 0, 0) for queue in "bca"]
-    assert [flow.queue for flow in busiest([*flows, RouteFlow("orders", "z", 8, 0, 0)])] == [
+    assert [flow.queue for flow in busiest_flows([*flows, RouteFlow("orders", "z", 8, 0, 0)])] == [
         *"zabc"
     ]
 

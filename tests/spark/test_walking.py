@@ -18,7 +18,7 @@ from model.words import Via
 from spark_jobs.chains import walk
 from spark_jobs.chains.in_memory import chain_of
 from spark_jobs.chains.walk import Ways
-from spark_jobs.reports.conversations import join
+from spark_jobs.reports.conversations import join_events
 from spark_jobs.spark.columns import select
 from spark_jobs.spark.database import Connection, DatabaseAddress
 from tests.key_plans import of_keys, through_a_trace
@@ -156,7 +156,7 @@ def test_keys_are_never_looked_for_through_a_trace(
     with database.connect() as connection:
         for ends in linked_pairs(random.Random(1), history, 10):
             Ways(connection, 1, ends, Via.conversation).span()
-        join(connection, 1, (last // 4, last // 2), last, Via.conversation)
+        join_events(connection, 1, (last // 4, last // 2), last, Via.conversation)
         [*connection.query(select(["id", "conversations"], "sqlite"))]
     with closing(sqlite3.connect(tmp_path / "store.db")) as explaining:
         plans = [

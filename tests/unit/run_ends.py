@@ -39,7 +39,7 @@ class QuietStream:
     def know_accounts(self, former: Sequence[str]) -> None:
         self.former = former
 
-    async def mark_place(self, epoch: int, event_id: int) -> None:
+    async def leave_bookmark(self, epoch: int, event_id: int) -> None:
         self.bookmarks = [Bookmark(epoch, event_id)]
 
     def take_largest(self) -> int:

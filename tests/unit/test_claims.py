@@ -12,7 +12,7 @@ import pytest
 from app.stored.capture import LeasedTrace, Service
 from app.traces.holding import claims
 from app.traces.holding.claims import Claims, is_free, turns_of
-from app.traces.holding.elsewhere import Peers, ability, encode
+from app.traces.holding.elsewhere import Peers, ability, encode_snapshots
 from app.traces.holding.here import TracesHere
 from app.traces.life import Standing, TraceState
 from app.traces.status import Snapshot
@@ -172,8 +172,8 @@ async def test_what_only_others_can_capture_is_given_up(
     here = FakeTraces("v1", "v2")
     here.away = ["v1"]
     there = [
-        service("me", snapshots=encode({}, reaches=mine)),
-        service("b", snapshots=encode({}, reaches=other)),
+        service("me", snapshots=encode_snapshots({}, reaches=mine)),
+        service("b", snapshots=encode_snapshots({}, reaches=other)),
     ]
     await looked(here, there, held(1, "me"), held(2, "me"), hold_seconds=hold_seconds)
     assert here.done == ([("give up", "v1")] if given_up else [])
@@ -181,7 +181,7 @@ async def test_what_only_others_can_capture_is_given_up(
 
 async def test_a_service_out_of_the_brokers_reach_leaves_free_traces_to_the_others() -> None:
     here = FakeTraces()
-    cut_off = service("me", snapshots=encode({}, reaches=False))
+    cut_off = service("me", snapshots=encode_snapshots({}, reaches=False))
     await looked(here, [cut_off, service("b", 9)], held(1, "dead"))
     assert here.done == []
     await looked(here, [cut_off], held(1, "dead"))  # nobody can do better
@@ -206,7 +206,7 @@ async def test_one_that_leaves_waits_until_another_can_take_over_at_once(
     monkeypatch.setattr(claims, "QUICK_SECONDS", 0)
     here = FakeTraces("v1", "v2")
     here.held = dict.fromkeys((1, 2), Snapshot(Standing()))
-    leaves = service("me", snapshots=encode({}, reaches=False))
+    leaves = service("me", snapshots=encode_snapshots({}, reaches=False))
     readying = [(), (2,), (2, 1)]
     seen: list[int] = []
 
@@ -215,7 +215,7 @@ async def test_one_that_leaves_waits_until_another_can_take_over_at_once(
             assert here.done == []
             prepared = readying[min(len(seen), 2)]
             seen.append(len(prepared))
-            return [leaves, service("b", snapshots=encode({}, prepared=prepared))]
+            return [leaves, service("b", snapshots=encode_snapshots({}, prepared=prepared))]
 
     store: Any = Watched([leaves, service("b")], ())
     there: Any = here
@@ -228,7 +228,7 @@ async def test_one_that_leaves_waits_until_another_can_take_over_at_once(
 async def test_what_another_is_about_to_leave_is_prepared_by_the_one_whose_turn_it_is() -> None:
     here = FakeTraces()
     here.ahead = {2: None, 3: None, 4: None}
-    leaves = service("b", snapshots=encode({}, reaches=False))
+    leaves = service("b", snapshots=encode_snapshots({}, reaches=False))
     there = [service("me", 1), leaves, service("c", 0)]
     stopped = held(4, None, wanted=False)
     await looked(here, there, held(1, "b"), held(2, "b"), held(3, "c"), stopped)
@@ -242,7 +242,7 @@ async def test_a_trace_that_becomes_free_is_taken_while_it_is_still_read_ahead()
             await asyncio.Event().wait()
 
     here = Reading()
-    leaves = service("b", snapshots=encode({}, reaches=False))
+    leaves = service("b", snapshots=encode_snapshots({}, reaches=False))
     mine = await looked(here, [service("me"), leaves], held(1, "b"))
     store: Any = FakeServices([service("me")], [held(1, None)])
     mine._store = store
@@ -253,7 +253,7 @@ async def test_a_trace_that_becomes_free_is_taken_while_it_is_still_read_ahead()
 
 def test_how_a_trace_is_elsewhere_is_what_its_holder_said_last() -> None:
     shown = Snapshot(Standing(TraceState.running), last_event_id=7, lag=3)
-    there = [service("me"), service("b", snapshots=encode({1: shown})), service("c")]
+    there = [service("me"), service("b", snapshots=encode_snapshots({1: shown})), service("c")]
     others = Peers("me", there)
     assert others.are_there
     assert others.snapshot(1, True, "b") == shown

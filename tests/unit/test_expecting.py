@@ -12,9 +12,9 @@ from model.assertions.language import to_json
 from model.gaps import Gap
 from model.sketch import Sketch
 from spark_jobs.reports import expectations, expectations_job
-from spark_jobs.reports.brief import Brief, Case, Horizon, brief_in, feature, size_of, text_of
+from spark_jobs.reports.brief import Brief, Case, Horizon, brief_in, feature, size_of, text_of_brief
 from spark_jobs.reports.comparison import HitRate, deviation, share_state, time_state
-from spark_jobs.reports.contrast import contrasts, tail
+from spark_jobs.reports.contrast import contrasts, tail_probability
 from spark_jobs.reports.expectations import (
     CaseCounts,
     Norms,
@@ -172,7 +172,7 @@ def test_what_spans_a_gap_is_unknown_and_a_later_gap_ends_what_was_observed() ->
 
 def test_a_brief_is_a_line() -> None:
     one = brief(NORMAL[0])._replace(shape={"messages": 1}, features=[feature("place", "", "a")])
-    assert text_of(brief_in(text_of(one))) == text_of(one)
+    assert text_of_brief(brief_in(text_of_brief(one))) == text_of_brief(one)
 
 
 def test_what_some_have_in_common_is_told_unless_it_may_be_chance() -> None:
@@ -187,7 +187,7 @@ def test_what_some_have_in_common_is_told_unless_it_may_be_chance() -> None:
         "billing-1",
         0.7,
     )
-    assert found.chance == pytest.approx(3 * tail(10, 10, 310, 1_010))
+    assert found.chance == pytest.approx(3 * tail_probability(10, 10, 310, 1_010))
     assert contrasts({broken: 4}, 4, others, 1_000) == []
     assert contrasts({broken: 5}, 5, {broken: 400}, 1_000) == []
     message = feature("message", "refund", "")
@@ -196,8 +196,8 @@ def test_what_some_have_in_common_is_told_unless_it_may_be_chance() -> None:
 
 
 def test_a_tail_is_that_of_drawing_without_putting_back() -> None:
-    assert tail(2, 2, 2, 4) == pytest.approx(1 / 6)
-    assert tail(0, 3, 5, 9) == pytest.approx(1)
+    assert tail_probability(2, 2, 2, 4) == pytest.approx(1 / 6)
+    assert tail_probability(0, 3, 5, 9) == pytest.approx(1)
 
 
 def test_proposals_are_assertions_as_files_have_them() -> None:

@@ -18,7 +18,7 @@ from app.tracker.links.rules import TOO_MANY_KEYS
 from app.tracker.quiet import Quiet
 from app.tracker.reorder import WOKEN
 from itc import Relation, compare
-from model.words import ACTS, EdgeKind, Way
+from model.words import ACTS, Awareness, EdgeKind
 from tests.unit.test_tracker import Store
 
 RULES = Rules(BUILT_IN)
@@ -87,29 +87,34 @@ def test_whether_the_policy_had_it_in_the_past_is_counted() -> None:
     assert counted(tracker) == LinkCount(found=2, known=1)
 
 
-HIDDEN = Way.hidden
+HIDDEN = Awareness.hidden
 
 
 @pytest.mark.parametrize(
     ("policy", "handled", "published", "way"),
     [
-        (Policy.channel, "10.0.0.7/1", "10.0.0.7/2", Way.missed),
-        (Policy.connection, "10.0.0.7/1", "10.0.0.7/2", Way.missed),
-        (Policy.client, "10.0.0.7/1", "10.0.0.7/2", Way.known),
+        (Policy.channel, "10.0.0.7/1", "10.0.0.7/2", Awareness.missed),
+        (Policy.connection, "10.0.0.7/1", "10.0.0.7/2", Awareness.missed),
+        (Policy.client, "10.0.0.7/1", "10.0.0.7/2", Awareness.known),
         (Policy.client, "10.0.0.7", "10.0.0.8", HIDDEN),  # an outbox, an HTTP call
         (Policy.channel, "10.0.0.7", "10.0.0.8", HIDDEN),
-        (Policy.user, "10.0.0.7", "10.0.0.8", Way.known),
-        (Policy.channel, "127.0.0.1/orders1", "127.0.0.1/orders2", Way.missed),
-        (Policy.client, "127.0.0.1/orders1", "127.0.0.1/orders2", Way.known),
+        (Policy.user, "10.0.0.7", "10.0.0.8", Awareness.known),
+        (Policy.channel, "127.0.0.1/orders1", "127.0.0.1/orders2", Awareness.missed),
+        (Policy.client, "127.0.0.1/orders1", "127.0.0.1/orders2", Awareness.known),
         # One that only receives and one that only publishes may be two halves of a program.
-        (Policy.channel, "127.0.0.1/orders1", "127.0.0.1/relay1", Way.missed),
-        (Policy.client, "127.0.0.1/orders1", "127.0.0.1/relay1", Way.missed),
-        (Policy.client, "127.0.0.1/orders1", "127.0.0.1/1", Way.missed),  # of which nobody knows
-        (Policy.host, "127.0.0.1/orders1", "127.0.0.1/1", Way.known),
+        (Policy.channel, "127.0.0.1/orders1", "127.0.0.1/relay1", Awareness.missed),
+        (Policy.client, "127.0.0.1/orders1", "127.0.0.1/relay1", Awareness.missed),
+        (
+            Policy.client,
+            "127.0.0.1/orders1",
+            "127.0.0.1/1",
+            Awareness.missed,
+        ),  # of which nobody knows
+        (Policy.host, "127.0.0.1/orders1", "127.0.0.1/1", Awareness.known),
     ],
 )
 def test_a_policy_misses_what_reached_its_program_and_not_what_came_by_another_way(
-    policy: Policy, handled: str, published: str, way: Way
+    policy: Policy, handled: str, published: str, way: Awareness
 ) -> None:
     tracker = tracker_of(policy)
     for who in (handled, published):
@@ -121,11 +126,11 @@ def test_a_policy_misses_what_reached_its_program_and_not_what_came_by_another_w
     )
     assert [edge.way for edge in effect.edges if is_certain(edge)] == [way]
     its = next(p for p in tracker.checkpoint().participants if p.number == effect.participant)
-    assert (its.known, its.hidden) == (way is Way.known, way is HIDDEN)
-    assert (its.missed, its.reactions, its.explained) == (way is Way.missed, 1, 1)
+    assert (its.known, its.hidden) == (way is Awareness.known, way is HIDDEN)
+    assert (its.missed, its.reactions, its.explained) == (way is Awareness.missed, 1, 1)
     count = counted(tracker)
     assert (count.known, count.missed, count.hidden) == (its.known, its.missed, its.hidden)
-    assert count.fit == {Way.known: 1.0, HIDDEN: None}.get(way, 0.0)
+    assert count.fit == {Awareness.known: 1.0, HIDDEN: None}.get(way, 0.0)
 
 
 @pytest.mark.parametrize("policy", [Policy.client, Policy.channel])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from model.blocks import BLOCK, block_of, ids_of
+from model.blocks import BLOCK, block_of, ids_of_blocks
 from model.event import ALL_LARGE, EVENT_FIELDS, FIELDS, Event
 from model.gaps import Gap
 from model.payloads import payload_text
@@ -50,7 +50,7 @@ def test_a_payload_that_is_not_kept_is_none() -> None:
 
 @pytest.mark.parametrize("event_id", [0, 1, BLOCK - 1, BLOCK, 10 * BLOCK + 7])
 def test_an_id_is_among_the_ids_of_its_block(event_id: int) -> None:
-    first, end = ids_of(block_of(event_id), block_of(event_id))
+    first, end = ids_of_blocks(block_of(event_id), block_of(event_id))
     assert first <= event_id < end
 
 

@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as TheirSpan
 
 from app.api.otlp import as_json, as_protobuf
 from app.api.otlp.fields import ReadingBudget
-from app.api.otlp.intake import JSON, MOST_MEMBERS, PROTOBUF, form_of, spans_of, unpack
+from app.api.otlp.intake import JSON, MOST_MEMBERS, PROTOBUF, decompress, form_of, spans_in
 from app.errors import BadRequestError, TooLargeError, WrongTypeError
 from app.stored.spans import MOST_LINKS, Refusal, Span, SpanKind, SpanLink, context_of
 
@@ -195,7 +195,7 @@ def test_json_says_the_same_as_protobuf(request: ExportTraceServiceRequest) -> N
 def test_garbage_is_refused_or_says_nothing(body: bytes, form: str) -> None:
     request = None
     with contextlib.suppress(BadRequestError):
-        request = spans_of(body, form, ReadingBudget(10))
+        request = spans_in(body, form, ReadingBudget(10))
     assert request is None or request.spans == []
 
 
@@ -207,7 +207,7 @@ def test_a_damaged_request_never_fails_otherwise(
     for _ in range(data.draw(st.integers(0, 4)) if body else 0):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(BadRequestError):
-        spans_of(bytes(body), PROTOBUF, ReadingBudget(100))
+        spans_in(bytes(body), PROTOBUF, ReadingBudget(100))
 
 
 def test_more_links_than_a_message_may_have_causes_are_refused_with_their_span() -> None:
@@ -233,8 +233,8 @@ def test_too_many_spans_are_refused(form: str) -> None:
     if form == JSON:
         body = json.dumps(as_otlp_json(request)).encode()
     with pytest.raises(TooLargeError, match="at most 10 spans"):
-        spans_of(body, form, ReadingBudget(10))
-    assert spans_of(body, form, ReadingBudget(11)).refused == {Refusal.invalid: 11}
+        spans_in(body, form, ReadingBudget(10))
+    assert spans_in(body, form, ReadingBudget(11)).refused == {Refusal.invalid: 11}
 
 
 def _field(number: int, value: bytes) -> bytes:
@@ -256,7 +256,7 @@ def test_a_small_body_of_very_many_parts_takes_little_memory(form: str, body: by
     tracemalloc.start()
     try:
         with pytest.raises(BadRequestError):
-            spans_of(body, form, ReadingBudget(1_000))
+            spans_in(body, form, ReadingBudget(1_000))
         assert tracemalloc.get_traced_memory()[1] < 12_000_000
     finally:
         tracemalloc.stop()
@@ -268,7 +268,7 @@ def test_what_is_packed_a_thousandfold_is_refused_before_it_is_unpacked() -> Non
     tracemalloc.start()
     try:
         with pytest.raises(TooLargeError, match="at most 1000000 bytes"):
-            unpack(bomb, "gzip", 1_000_000)
+            decompress(bomb, "gzip", 1_000_000)
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
         tracemalloc.stop()
@@ -276,18 +276,18 @@ def test_what_is_packed_a_thousandfold_is_refused_before_it_is_unpacked() -> Non
 
 def test_many_small_parts_of_gzip_are_bounded_together() -> None:
     parts = gzip.compress(b"x" * 600) + gzip.compress(b"y" * 600)
-    assert unpack(parts, "GZIP ", 1_200) == b"x" * 600 + b"y" * 600
+    assert decompress(parts, "GZIP ", 1_200) == b"x" * 600 + b"y" * 600
     with pytest.raises(TooLargeError):
-        unpack(parts, "gzip", 1_199)
+        decompress(parts, "gzip", 1_199)
 
 
 def test_a_body_of_countless_empty_gzips_is_refused_at_once() -> None:
     """Each is a copy of all behind it: 4 MB of them took minutes."""
     few = gzip.compress(b"x") * MOST_MEMBERS
-    assert unpack(few, "gzip", 1_000) == b"x" * MOST_MEMBERS
+    assert decompress(few, "gzip", 1_000) == b"x" * MOST_MEMBERS
     with pytest.raises(TooLargeError, match="64 members"):
-        unpack(gzip.compress(b"") * 200_000, "gzip", 1_000)
-    assert unpack(b"", "gzip", 1_000) == b""
+        decompress(gzip.compress(b"") * 200_000, "gzip", 1_000)
+    assert decompress(b"", "gzip", 1_000) == b""
 
 
 @pytest.mark.parametrize(
@@ -295,19 +295,19 @@ def test_a_body_of_countless_empty_gzips_is_refused_at_once() -> None:
 )
 def test_a_broken_gzip_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequestError, match="gzip"):
-        unpack(body, "gzip", 1_000)
+        decompress(body, "gzip", 1_000)
 
 
 def test_other_forms_and_compressions_are_refused() -> None:
     assert form_of("application/JSON; charset=utf-8") == JSON
-    assert unpack(b"abc", "identity", 3) == b"abc"
+    assert decompress(b"abc", "identity", 3) == b"abc"
     with pytest.raises(TooLargeError):
-        unpack(b"abcd", "", 3)
+        decompress(b"abcd", "", 3)
     for wrong in ("text/plain", "", "application/grpc"):
         with pytest.raises(WrongTypeError):
             form_of(wrong)
     with pytest.raises(WrongTypeError):
-        unpack(b"abc", "br", 100)
+        decompress(b"abc", "br", 100)
 
 
 def test_answers_are_what_the_protocols_library_reads() -> None:
@@ -361,13 +361,13 @@ def test_a_request_may_have_fields_for_the_spans_that_it_brings(
     form: str, alone: bytes, with_spans: bytes
 ) -> None:
     with pytest.raises(TooLargeError, match=r"too many (fields|objects)"):
-        spans_of(alone, form, ReadingBudget(10_000))
+        spans_in(alone, form, ReadingBudget(10_000))
     work = ReadingBudget(10_000)
-    assert spans_of(with_spans, form, work).refused == {Refusal.invalid: 10}
+    assert spans_in(with_spans, form, work).refused == {Refusal.invalid: 10}
     assert work.cost > 10_100 / 64
 
 
 def test_ordinary_spans_cost_what_they_are() -> None:
     work = ReadingBudget(100)
-    spans_of(_TEN_SPANS, PROTOBUF, work)
+    spans_in(_TEN_SPANS, PROTOBUF, work)
     assert work.cost == 10

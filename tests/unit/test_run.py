@@ -267,7 +267,7 @@ async def test_a_batch_waits_for_one_part_of_the_retention_and_not_for_all_of_it
     world: World,
 ) -> None:
     world.store.too_many = 12
-    await world.run(*[Portion(3)] * 4, retention=retention.RetentionRule(keep_events=1))
+    await world.run(*[Portion(3)] * 4, retention=retention.RetentionLimits(keep_events=1))
     removed = [each for each in world.store.order if each != "stored"]
     assert removed == ["5 removed", "5 removed", "2 removed"]
     assert world.store.order[:5] == ["5 removed", "stored", "5 removed", "stored", "2 removed"]
@@ -276,7 +276,7 @@ async def test_a_batch_waits_for_one_part_of_the_retention_and_not_for_all_of_it
 @pytest.mark.usefixtures("small_parts")
 async def test_retention_removes_no_less_than_is_stored_meanwhile(world: World) -> None:
     world.store.too_many = 1_000
-    await world.run(*[Portion(8)] * 3, retention=retention.RetentionRule(keep_events=1))
+    await world.run(*[Portion(8)] * 3, retention=retention.RetentionLimits(keep_events=1))
     part = "5 removed"
     assert world.store.order[:6] == [part, "stored", part, part, "stored", part]
 

@@ -14,7 +14,7 @@ from app.tracker.participants import LiveParticipant, ParticipantRegistry
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
 from itc import Relation, compare
-from model.words import EdgeKind, Way
+from model.words import Awareness, EdgeKind
 
 RULES = Rules(
     structs.replace(each, alone=True) if each.name == "causation_id" else each for each in BUILT_IN
@@ -41,7 +41,7 @@ class World:
         *joins: Reference,
         message: Reference | int | None = None,
         quiet: bool = False,
-        ways: tuple[Way, ...] = (),
+        ways: tuple[Awareness, ...] = (),
     ) -> tuple[Reference, Names, tuple[Edge, ...]]:
         key, participant = self.participants.actor(record.channel)
         names = RULES.read(record)
@@ -113,7 +113,7 @@ def test_a_publish_after_a_delivery_may_have_a_cause_and_known_edges_explain_it(
     publish, _, _ = world.take(sent)
     world.take(world.delivery(sent, "b"), publish, message=publish)
     world.take(world.publish("b"))
-    world.take(world.publish("b"), publish, ways=(Way.known, Way.hidden))
+    world.take(world.publish("b"), publish, ways=(Awareness.known, Awareness.hidden))
     who = world.who("b")
     assert (who.reactions, who.explained) == (2, 1)
     assert (who.known, who.missed, who.hidden) == (1, 0, 1)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from app.api.otlp.fields import LONGEST_SERVICE, SERVICE_NAME, Bad, ReadingBudget, link, span
+from app.api.otlp.fields import LONGEST_SERVICE, SERVICE_NAME, Bad, ReadingBudget, link_of, span
 from app.stored.spans import MOST_LINKS, Refusal, Span
 from model.texts import storable
 
@@ -107,7 +107,7 @@ def _span(fields: _Span, service: str | None) -> Span | Refusal:
             (_number(fields.start_time_unix_nano), _number(fields.end_time_unix_nano)),
             service,
             [
-                link(_bytes(target.trace_id), _bytes(target.span_id), _number(target.flags))
+                link_of(_bytes(target.trace_id), _bytes(target.span_id), _number(target.flags))
                 for target in links
             ],
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from app.api.otlp.fields import LONGEST_SERVICE, SERVICE_NAME, Bad, ReadingBudget, link, span
+from app.api.otlp.fields import LONGEST_SERVICE, SERVICE_NAME, Bad, ReadingBudget, link_of, span
 from app.stored.spans import MOST_LINKS, Refusal, Span, SpanLink
 from model.texts import storable
 
@@ -99,7 +99,7 @@ class _Message:
                 trace_id = self._head(value, 17)
             elif number == 2:
                 span_id = self._head(value, 17)
-        return link(trace_id, span_id, flags)
+        return link_of(trace_id, span_id, flags)
 
     def _service(self, begin: int, end: int) -> str | None:
         for attribute in self._parts(1, begin, end):

@@ -68,7 +68,7 @@ def remote(flags: int) -> bool | None:
     return bool(flags & _IS_REMOTE) if flags & _HAS_REMOTE else None
 
 
-def link(trace_id: bytes, span_id: bytes, flags: int) -> SpanLink | None:
+def link_of(trace_id: bytes, span_id: bytes, flags: int) -> SpanLink | None:
     if not _is_id(trace_id, 16) or not _is_id(span_id, 8):
         return None
     return SpanLink(trace_id + span_id, remote(flags))

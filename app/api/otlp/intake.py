@@ -42,7 +42,7 @@ def form_of(content_type: str) -> str:
     return form
 
 
-def unpack(body: bytes, encoding: str, limit: int) -> bytes:
+def decompress(body: bytes, encoding: str, limit: int) -> bytes:
     """A body without its compression, of at most this many bytes.
 
     Raises `BadRequestError`, `TooLargeError` and `WrongTypeError`.
@@ -83,7 +83,7 @@ def _gunzip(body: bytes, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def spans_of(body: bytes, form: str, work: ReadingBudget) -> Request:
+def spans_in(body: bytes, form: str, work: ReadingBudget) -> Request:
     """The spans of an unpacked body, as far as the work allows.
 
     Raises `BadRequestError` if it cannot be read, and `TooLargeError`.
@@ -178,7 +178,7 @@ class Intake:
         work = ReadingBudget(bounds.spans)
         try:
             request = await asyncio.to_thread(
-                lambda: spans_of(unpack(body, encoding, bounds.unpacked_bytes), form, work)
+                lambda: spans_in(decompress(body, encoding, bounds.unpacked_bytes), form, work)
             )
         finally:  # refused spans have taken time too
             self._balance -= work.cost

@@ -148,21 +148,21 @@ class AliasRequest(KnownFields):
     )
 
 
-_PLACE = {"type": "string", "pattern": r"^\$message\.(header|payload|property)#/"}
+_PATH = {"type": "string", "pattern": r"^\$message\.(header|payload|property)#/"}
 
 
-def _places(**limits: int) -> dict[str, Any]:
-    return {"anyOf": [_PLACE, {"type": "array", "items": _PLACE, "minItems": 1, **limits}]}
+def _paths(**limits: int) -> dict[str, Any]:
+    return {"anyOf": [_PATH, {"type": "array", "items": _PATH, "minItems": 1, **limits}]}
 
 
 _CONDITION = {
     "type": "object",
-    "properties": {"has": _places(), "lacks": _places(), "begins": {"type": "string"}},
+    "properties": {"has": _paths(), "lacks": _paths(), "begins": {"type": "string"}},
     "additionalProperties": False,
 }
 
 # The schema tells clients beforehand; `Rule.from_json` checks, and names the fault.
-Places = Annotated[Any, WithJsonSchema(_places(maxItems=MOST_PARTS))]
+Places = Annotated[Any, WithJsonSchema(_paths(maxItems=MOST_PARTS))]
 Conditions = Annotated[
     Any, WithJsonSchema({"type": "array", "items": _CONDITION, "maxItems": MOST_CONDITIONS})
 ]

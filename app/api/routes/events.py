@@ -9,7 +9,13 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from msgspec.structs import replace
 
 from app.api.answers import Heavy, heavy_answer
-from app.api.certainty import LAST, ListCertainty, certainty_between, certainty_of_list, headers_of
+from app.api.certainty import (
+    LAST,
+    ListCertainty,
+    certainty_between,
+    certainty_headers,
+    certainty_of_list,
+)
 from app.api.described import encode_json, json_answer, returns
 from app.api.events import (
     CopyFate,
@@ -101,7 +107,7 @@ async def list_events(
             )
         certainty = await _list_certainty(criteria, parts)
         heavy = await _heavy(events, query, user, parts)
-        return events_answer(heavy.views(events.items), heavy, parts, headers_of(certainty))
+        return events_answer(heavy.views(events.items), heavy, parts, certainty_headers(certainty))
     number, sort = query.page or 1, query.sort or Sort.id
     async with parts.searches.turn(user.name, quick=is_quick(criteria, sort, (number - 1) * size)):
         page = await parts.store.events.page(
@@ -118,7 +124,7 @@ async def list_events(
     heavy = await _heavy(page, query, user, parts)
     items = heavy.views(page.items)
     if query.page is None:
-        return events_answer(items, heavy, parts, headers_of(certainty))
+        return events_answer(items, heavy, parts, certainty_headers(certainty))
     return events_answer(
         json_of(page) | json_of(PageItems(items)) | json_of(certainty), heavy, parts
     )

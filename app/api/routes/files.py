@@ -50,7 +50,7 @@ _SUMMARY = (ChainSummary, Served)
 
 ONE_CHAIN = "/itc_db/{vhost}/{from}/{to}/{file}"
 
-Place = Annotated[
+InVhost = Annotated[
     Name,
     Path(
         description="`undefined`, or the virtual host that both events are of.",
@@ -96,7 +96,7 @@ AlongWay = Annotated[Word[Via], Query(description=VIA_MEANING)]
     openapi_extra=body_of(PathWords, required=False),
 )
 async def make_export(
-    vhost: Place, from_: FromId, to: OtherId, file: File, asker: JobAsker, via: AlongWay = Via.any
+    vhost: InVhost, from_: FromId, to: OtherId, file: File, asker: JobAsker, via: AlongWay = Via.any
 ) -> Response:
     """Run the chain job and write the export.
 
@@ -106,7 +106,7 @@ async def make_export(
     user, parts = asker.user, asker.parts
     check_words(await json_body(asker.request, PathWords), asker.request)
     request = await _chain_request(from_, to, file, user, parts, via)
-    _check_place(vhost, request.vhost)
+    _check_vhost(vhost, request.vhost)
     user.must_read(request.vhost)
     summary = await _immediate_summary(from_, to, file, via, parts)
     result = None if summary is None else json_of(summary)
@@ -162,7 +162,7 @@ async def _chain_request(
     return parts.folders.exports.request(vhost, start, end, file, user.name, via=via)
 
 
-def _check_place(place: str, vhost: str) -> None:
+def _check_vhost(place: str, vhost: str) -> None:
     if place not in ("undefined", vhost):
         raise BadRequestError(f"these events are of the virtual host {vhost!r}, not of {place!r}")
 
@@ -179,7 +179,7 @@ async def _vhost_of(event_id: int, user: User, parts: Parts) -> str:
 
 @router.get(ONE_CHAIN, **download_route("The export, in its format."))
 async def download_export(
-    vhost: Place, from_: FromId, to: OtherId, file: File, user: Reader, parts: Parts
+    vhost: InVhost, from_: FromId, to: OtherId, file: File, user: Reader, parts: Parts
 ) -> Response:
     """Download an export."""
     export = await _visible_export(vhost, from_, to, file, user, parts)
@@ -189,7 +189,7 @@ async def download_export(
 
 @router.delete(ONE_CHAIN, status_code=204, responses=WRITING)
 async def delete_export(
-    vhost: Place, from_: FromId, to: OtherId, file: File, user: Writer, parts: Parts
+    vhost: InVhost, from_: FromId, to: OtherId, file: File, user: Writer, parts: Parts
 ) -> None:
     """Remove an export."""
     await _visible_export(vhost, from_, to, file, user, parts)
@@ -209,7 +209,7 @@ async def _visible_export(
                 raise ConflictError(f"{file} is being made") from None
         raise
     user.must_see(export.vhost, "export")
-    _check_place(place, export.vhost)
+    _check_vhost(place, export.vhost)
     return export
 
 

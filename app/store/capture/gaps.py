@@ -154,7 +154,7 @@ async def _lock_trace_of(connection: AsyncConnection, gap_id: int, epoch: int | 
         await lock_trace(connection, trace_id, epoch)
 
 
-async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
+async def forget_gaps_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
     await connection.execute(
         delete(tables.gaps).where(_gaps.trace_id == trace_id, _gaps.before_event_id <= event_id)
     )

@@ -58,7 +58,7 @@ def _removal(writing: Writing) -> tuple[TextClause, TextClause]:
     return text(bequeath).bindparams(found_by=IS_FOUND_BY, half=BYTES), remove
 
 
-async def forget_before(
+async def forget_keys_before(
     connection: AsyncConnection, dialect: Dialect, trace_id: int, event_id: int
 ) -> None:
     """Remove the keys of events before an id, and the links between them.

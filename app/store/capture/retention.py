@@ -114,13 +114,13 @@ class Retention(Subject):
         for event_id in _DEPENDENT_IDS:
             conditions = event_id.table.c.trace_id == trace_id, event_id < before_id
             await connection.execute(delete(event_id.table).where(*conditions))
-        await keys.forget_before(connection, dialect, trace_id, before_id)
+        await keys.forget_keys_before(connection, dialect, trace_id, before_id)
         is_old = _prefix(trace_id, before_id)
         result = await connection.execute(delete(tables.events).where(*is_old))
         participants = await _remove_participants(connection, trace_id, before_id)
         if (result.rowcount, participants) != (plan.events, len(plan.participants)):
             raise ConflictError("the trace has gone on since its retention was planned")
-        await gaps.forget_before(connection, trace_id, before_id)
+        await gaps.forget_gaps_before(connection, trace_id, before_id)
         await quarantine.forget_until(connection, trace_id, plan.until)
         await times.forget_pruned(connection)
 

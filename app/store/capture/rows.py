@@ -18,7 +18,7 @@ from app.stored.spans import context_of
 from app.tracker.events import ChannelState, Disposed, Edge, LostCopy, PendingCopy, StampedEvent
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.values import readable
-from model.words import IS_CONVERSATION, IS_FOUND_BY, EdgeKind, EventType, Way
+from model.words import IS_CONVERSATION, IS_FOUND_BY, Awareness, EdgeKind, EventType
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -169,13 +169,13 @@ def edge_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
     for event in events:
         for edge in event.edges:
             key = (event.reference.id, edge.cause.id, edge.rule)
-            rows[key] = (trace_id, *key, int(edge.kind), way_code(edge))
+            rows[key] = (trace_id, *key, int(edge.kind), awareness_code(edge))
     return [*rows.values()]
 
 
-def way_code(edge: Edge) -> int:
+def awareness_code(edge: Edge) -> int:
     """The way as it is stored; a candidate's is not known, so that it is no evidence."""
-    return int(Way.known if edge.kind is EdgeKind.candidate else edge.way)
+    return int(Awareness.known if edge.kind is EdgeKind.candidate else edge.way)
 
 
 def traceparent_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:

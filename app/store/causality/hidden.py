@@ -13,7 +13,7 @@ from app.store.database.subject import Subject, reads
 from app.stored.causality import HiddenWay, HiddenWays
 from model.times import Microseconds
 from model.who import Who
-from model.words import Way
+from model.words import Awareness
 
 # The newest messages of a trace, over which its ways are counted.
 MOST_EFFECTS = 1_000
@@ -30,7 +30,7 @@ _NEWEST = text(
     " AND g.effect_id IN (SELECT DISTINCT effect_id FROM edges WHERE trace_id = :trace"
     " AND way <> 0 AND way = :hidden ORDER BY effect_id DESC LIMIT :most)"
     " ORDER BY g.effect_id DESC"
-).bindparams(hidden=int(Way.hidden))
+).bindparams(hidden=int(Awareness.hidden))
 
 
 class Hidden(Subject):

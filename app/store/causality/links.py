@@ -302,7 +302,7 @@ async def path(connection: AsyncConnection, a: int, b: int) -> CausalPath:
                 towards_b[step.cause] = step
                 level.append(step.cause)
         if a in towards_b:
-            return CausalPath([*_way(towards_b, a, b)])
+            return CausalPath([*_path(towards_b, a, b)])
         reached += len(level)
         if not level:
             return CausalPath(None)
@@ -311,7 +311,7 @@ async def path(connection: AsyncConnection, a: int, b: int) -> CausalPath:
     return CausalPath(None, cut=True)
 
 
-def _way(steps: dict[int, PathStep], a: int, b: int) -> Iterator[PathStep]:
+def _path(steps: dict[int, PathStep], a: int, b: int) -> Iterator[PathStep]:
     event = a
     while event != b:
         yield steps[event]

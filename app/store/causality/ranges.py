@@ -10,9 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
-from model.ranges import HeightPairs, Holds, Mark, ParticipantSpan, search
+from model.ranges import HeightPairs, Holds, ParticipantSpan, RangeEnd, search
 from model.who import Who
-from statements import Question, acting_sql, marks_sql
+from statements import Question, acting_sql, range_ends_sql
 
 _events = tables.events.c
 _participants = tables.participants.c
@@ -29,33 +29,33 @@ async def spans(
 
 async def last_at_or_below(
     connection: AsyncConnection, trace_id: int, heights: HeightPairs
-) -> dict[int, Mark]:
+) -> dict[int, RangeEnd]:
     """Each participant's last event not above its height, if it has one."""
-    return await _marks(connection, trace_id, heights, forward=False)
+    return await _range_ends(connection, trace_id, heights, forward=False)
 
 
 async def first_that(
-    connection: AsyncConnection, trace_id: int, tops: Mapping[int, Mark], holds: Holds
-) -> dict[int, Mark]:
+    connection: AsyncConnection, trace_id: int, tops: Mapping[int, RangeEnd], holds: Holds
+) -> dict[int, RangeEnd]:
     """The first event of each participant that ``holds``; ``tops`` hold."""
     steps = search(tops, holds)
     try:
         heights = next(steps)
         while True:
-            heights = steps.send(await _marks(connection, trace_id, heights, forward=True))
+            heights = steps.send(await _range_ends(connection, trace_id, heights, forward=True))
     except StopIteration as end:
-        firsts: dict[int, Mark] = end.value
+        firsts: dict[int, RangeEnd] = end.value
         return firsts
 
 
-async def _marks(
+async def _range_ends(
     connection: AsyncConnection, trace_id: int, heights: HeightPairs, *, forward: bool
-) -> dict[int, Mark]:
-    marks: dict[int, Mark] = {}
+) -> dict[int, RangeEnd]:
+    marks: dict[int, RangeEnd] = {}
     for chunk in chunks(heights):
-        query = marks_sql(trace_id, chunk, forward=forward)
+        query = range_ends_sql(trace_id, chunk, forward=forward)
         for row in await connection.exec_driver_sql(query):
-            marks[row[0]] = Mark._make(row[1:])
+            marks[row[0]] = RangeEnd._make(row[1:])
     return marks
 
 

@@ -29,7 +29,7 @@ from app.stored.causality import Touched, TouchedQueue, TouchedService, of_one_t
 from model.answers import Verdict
 from model.blocks import MAX_ID
 from model.event import ALL_LARGE, CLOCK_ALONE, NOTHING_LARGE, Event, Large
-from model.ranges import Dot, Holds, Mark
+from model.ranges import Dot, Holds, RangeEnd
 from model.times import Microseconds
 from model.words import Via
 
@@ -60,8 +60,8 @@ class _EffectsAfter(NamedTuple):
     later_count: int
     after_count: int
     unknown_count: int
-    firsts: Mapping[int, Mark]
-    unknown_firsts: Mapping[int, Mark]
+    firsts: Mapping[int, RangeEnd]
+    unknown_firsts: Mapping[int, RangeEnd]
     acting: Collection[int]
 
     def verdict_of(self, participant: int, height: int = _UNREACHABLE - 1) -> Verdict:
@@ -72,7 +72,7 @@ class _EffectsAfter(NamedTuple):
         return Verdict.unknown if is_unknown else Verdict.cannot_have
 
 
-def _height(mark: Mark | None) -> int:
+def _height(mark: RangeEnd | None) -> int:
     return _UNREACHABLE if mark is None else mark.height
 
 
@@ -157,10 +157,10 @@ async def _future(
     tops |= await ranges.last_at_or_below(connection, trace_id, limits)
     dots = [Dot(event.interval, event.height) for event in starts]
 
-    def is_after(mark: Mark) -> bool:
+    def is_after(mark: RangeEnd) -> bool:
         return any(dot.is_reached(mark.clock) for dot in dots)
 
-    async def count_of(holds: Holds) -> tuple[int, dict[int, Mark]]:
+    async def count_of(holds: Holds) -> tuple[int, dict[int, RangeEnd]]:
         """The number of events that hold, and the first of each participant."""
         reached = {number: mark for number, mark in tops.items() if holds(mark)}
         firsts = await ranges.first_that(connection, trace_id, reached, holds)

@@ -32,7 +32,6 @@ from app.stored.failures import (
     failure_page,
 )
 from app.tracker.links.probes import FAILURE_KEY
-from model.blocks import MAX_ID
 from model.deaths import NOT_FINAL
 from model.error_queues import Forward, forward_of
 from model.event import Event

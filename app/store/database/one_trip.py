@@ -70,7 +70,7 @@ async def all_rows(
     return rows
 
 
-async def connect(path: str, **options: Any) -> aiosqlite.Connection:
+async def connect_sqlite(path: str, **options: Any) -> aiosqlite.Connection:
     """A connection to a file, for ``create_async_engine(async_creator=…)``."""
     driver: Any = _Driver(partial(sqlite3.connect, path, **options), iter_chunk_size=64)
     driver._thread.daemon = True  # as in SQLAlchemy: it does not keep a process alive

@@ -23,7 +23,7 @@ from app.errors import SettingsError
 from app.store.database import regex
 from app.store.database.chunks import inserts, upserts
 from app.store.database.lanes import POOL_SECONDS, Lane
-from app.store.database.one_trip import all_rows, connect, in_its_thread
+from app.store.database.one_trip import all_rows, connect_sqlite, in_its_thread
 from app.store.database.searched import Writing, keys
 from model.bodies import searchable
 from model.words import EdgeKind
@@ -171,7 +171,7 @@ class Sqlite:
         engine = create_async_engine(
             self._url,
             async_creator=partial(
-                connect,
+                connect_sqlite,
                 self._url.database or "",
                 isolation_level=None,  # no transactions except those begun here
                 timeout=BUSY_SECONDS,

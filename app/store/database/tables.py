@@ -247,7 +247,7 @@ edges = _table(
     Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
     Column("rule", Text, primary_key=True),
     Column("kind", SmallInteger, nullable=False),  # `model.words.EdgeKind`
-    Column("way", SmallInteger, nullable=False, server_default=text("0")),  # `model.words.Way`
+    Column("way", SmallInteger, nullable=False, server_default=text("0")),  # `Awareness`
     Index(None, "trace_id", "cause_id"),
     # The few links that are not in the publisher's past by the policy.
     _partial("ix_edges_beside", "way <> 0", "trace_id", "way", "effect_id"),

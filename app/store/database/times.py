@@ -14,7 +14,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from model.blocks import BLOCK, MAX_ID, ids_of
+from model.blocks import BLOCK, MAX_ID, ids_of_blocks
 
 _blocks = tables.blocks.c
 _events = tables.events.c
@@ -35,7 +35,7 @@ async def ids_between(
     if end is not None:
         query = query.where(_blocks.earliest < clamp(end))
     first, last = (await connection.execute(query)).one()
-    return (0, 0) if first is None else ids_of(first, last)
+    return (0, 0) if first is None else ids_of_blocks(first, last)
 
 
 def clamp(number: int, greatest: int = MAX_ID) -> int:

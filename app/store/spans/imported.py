@@ -40,7 +40,7 @@ from app.stored.spans import HandlingTime, Span, SpanKind
 from app.tracker.links import SPANS_RULE
 from itc import Relation, compare
 from model.event import CLOCK_ALONE, Event
-from model.words import EdgeKind, Way
+from model.words import Awareness, EdgeKind
 
 # Spans removed in one transaction, and shown of one message.
 PRUNED = 5_000
@@ -185,7 +185,7 @@ class Spans(Subject):
         late = await _unknown_to_clocks(connection, pairs)
         await count_spanned(connection, trace_id, {effect for effect, _ in pairs})
         add = self.database.dialect.upsert_many
-        rule = SPANS_RULE, int(EdgeKind.parent), int(Way.known)
+        rule = SPANS_RULE, int(EdgeKind.parent), int(Awareness.known)
         await add(connection, tables.edges, [(trace_id, *pair, *rule) for pair in pairs], ())
         await add(connection, tables.late_edges, [(trace_id, *pair) for pair in late], ())
         await _note_waiting(connection, trace_id, leads)

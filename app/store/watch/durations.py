@@ -78,7 +78,7 @@ _OF_DELIVERIES = (
 )
 
 
-class DurationPlace(NamedTuple):
+class DurationProgress(NamedTuple):
     """A trace whose events are counted up to one, and not yet up to its last."""
 
     trace_id: int
@@ -89,7 +89,7 @@ class DurationPlace(NamedTuple):
 class DurationPortion(NamedTuple):
     """The counts of a trace's next events."""
 
-    place: DurationPlace
+    place: DurationProgress
     through: int
     read_at: int
     is_whole: bool  # there are no more
@@ -110,7 +110,7 @@ class Durations(Subject):
     @reads
     async def behind(
         self, connection: AsyncConnection, trace_ids: Collection[int]
-    ) -> list[DurationPlace]:
+    ) -> list[DurationProgress]:
         """Traces with events to be counted, if they are among these or no service runs them."""
         read = func.coalesce(_duration_places.read_id, 0)
         query = (
@@ -120,11 +120,11 @@ class Durations(Subject):
             .where(or_(_traces.id.in_(sorted(trace_ids)), _traces.holder.is_(None)))
             .order_by(read)
         )
-        return [DurationPlace(*row) for row in await connection.execute(query)]
+        return [DurationProgress(*row) for row in await connection.execute(query)]
 
     @reads
     async def next(
-        self, connection: AsyncConnection, place: DurationPlace, limit: int
+        self, connection: AsyncConnection, place: DurationProgress, limit: int
     ) -> DurationPortion:
         """The counts of the next events, at most this many, and of settlements before them."""
         trace_id, read_id, last_id = place
@@ -205,7 +205,7 @@ class Durations(Subject):
         conditions = [column == value for column, value in zip(_durations, time_key, strict=False)]
         for kind in OwnerKind:
             of_kind = *conditions, _durations.kind == kind
-            homeless = await self._without_place(connection, of_kind, kind, new, users)
+            homeless = await self._excess_names(connection, of_kind, kind, new, users)
             rest = Counter[int]()
             for portion in chunks(sorted(homeless)):
                 statement = delete(tables.durations).where(*of_kind, _durations.name.in_(portion))
@@ -228,7 +228,7 @@ class Durations(Subject):
         changing = ("cells", "total")
         await self.database.dialect.upsert_many(connection, tables.durations, values, changing)
 
-    async def _without_place(
+    async def _excess_names(
         self,
         connection: AsyncConnection,
         of_kind: Sequence[ColumnElement[bool]],

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from app.background import end
 from app.errors import ItcError, OutageError
 from app.stored.capture import LeasedTrace, Service
-from app.traces.holding.elsewhere import ability, encode
+from app.traces.holding.elsewhere import ability, encode_snapshots
 
 if TYPE_CHECKING:
     from app.store.holding.services import Services
@@ -111,7 +111,7 @@ class Claims:
         if not self._has_peers:
             return
         with contextlib.suppress(OutageError):  # then the others have the traces a little later
-            snapshots = encode(self._traces.snapshots(), reaches=False)
+            snapshots = encode_snapshots(self._traces.snapshots(), reaches=False)
             await self._store.renew(self._service, self._seconds, snapshots)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(deadline / 2):
@@ -140,7 +140,7 @@ class Claims:
         while True:
             with contextlib.suppress(OutageError):
                 reaches = self._reaches and not self._stuck()
-                snapshots = encode(self._traces.snapshots(), reaches, self._traces.ahead)
+                snapshots = encode_snapshots(self._traces.snapshots(), reaches, self._traces.ahead)
                 if not await self._store.renew(self._service, self._seconds, snapshots):
                     await self.register()
                 moment = time.monotonic()

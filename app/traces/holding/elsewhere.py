@@ -103,7 +103,7 @@ class Peers:
         return self._snapshots[holder]
 
 
-def encode(
+def encode_snapshots(
     snapshots: Mapping[int, Snapshot], reaches: bool = True, prepared: Collection[int] = ()
 ) -> bytes:
     """Snapshots of traces by their ids, and this service's ability, as the others read them."""

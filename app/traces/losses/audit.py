@@ -178,7 +178,7 @@ class Compares(NamedTuple):
 BOTH_DIRECTIONS = Compares(True, True)
 
 
-def comparable(selection: Selection) -> Compares:
+def directions_of(selection: Selection) -> Compares:
     """The directions that a trace of this selection can hold against the counters."""
     return Compares(selection.exchanges is None, selection.queues is None)
 

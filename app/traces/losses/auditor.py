@@ -61,7 +61,7 @@ class Auditor:
         if change.verdict is AuditVerdict.suspected and is_new:
             gaps.suspect(suspicion, queued, rest.event_id)
         elif change.verdict is AuditVerdict.loss and (is_new or gaps.is_suspected(suspicion)):
-            reason = f"the broker counted {describe(change.loss)} that never came"
+            reason = f"the broker counted {tally_in_words(change.loss)} that never came"
             gaps.note(reason, queued, begins=rest)
         if gaps.is_pending:
             await gaps.write()
@@ -69,7 +69,7 @@ class Auditor:
             await gaps.withdraw(suspicion)
 
 
-def describe(tally: Tally) -> str:
+def tally_in_words(tally: Tally) -> str:
     """The tally in words."""
     parts = [_quantity(tally.publishes, "publish", "publishes")] if tally.publishes else []
     parts += [_quantity(tally.deliveries, "delivery", "deliveries")] if tally.deliveries else []

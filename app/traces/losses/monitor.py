@@ -147,7 +147,7 @@ class Monitor:
         await self._look_at_queue()
         gaps.is_well(point)
         await gaps.write()
-        await self.mark_place()  # the gap that the last bookmark tells of is stored by now
+        await self.leave_bookmark()  # the gap that the last bookmark tells of is stored by now
         self.take_since()
 
     def take_since(self) -> None:
@@ -184,10 +184,10 @@ class Monitor:
             for bookmark in self._stream.bookmarks
         )
 
-    async def mark_place(self) -> None:
+    async def leave_bookmark(self) -> None:
         """Leave a bookmark of the store's progress in the trace queue. Raises `OutageError`."""
         recorder = self._recorder
-        await self._stream.mark_place(recorder.epoch, recorder.last_event_id)
+        await self._stream.leave_bookmark(recorder.epoch, recorder.last_event_id)
 
     async def watch(self) -> None:
         """Keep the lag up to date, and check from time to time; ends only by a failure."""
@@ -286,7 +286,7 @@ class Monitor:
         await self._look_at_queue(begins)
         gaps.is_well(self._wait_start(point, self.lag or 0))
         await gaps.write()
-        await self.mark_place()
+        await self.leave_bookmark()
 
     def _wait_start(self, point: Point, queued: int) -> Point:
         """``point``, with the time before which everything traced is stored.

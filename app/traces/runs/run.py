@@ -265,7 +265,7 @@ class Run:
         if len(recorder.window) < size:
             await recorder.append(recorder.batch([]))
         with contextlib.suppress(OutageError):  # the last bookmark does nearly as well
-            await self._monitor.mark_place()
+            await self._monitor.leave_bookmark()
 
     async def _is_silent(self) -> bool:
         """Tell whether the queue is empty and not just pausing; False if nothing depends on it."""

@@ -37,12 +37,12 @@ from app.tracker.links.memory import (
 from app.tracker.links.names import Key, Names
 from app.tracker.links.rule import Rule
 from app.tracker.links.rules import Rules
-from app.tracker.participants import LiveParticipant, way_from
+from app.tracker.participants import LiveParticipant, awareness_from
 from app.tracker.records import Record
-from model.words import EdgeKind, Way
+from model.words import Awareness, EdgeKind
 
 # An enum's member by its name takes three times as long as a global.
-_WAY_KNOWN, _WAY_MISSED, _WAY_HIDDEN = Way.known, Way.missed, Way.hidden
+_WAY_KNOWN, _WAY_MISSED, _WAY_HIDDEN = Awareness.known, Awareness.missed, Awareness.hidden
 _KINDS = tuple(EdgeKind)  # by number, as those of rules
 # Candidates of one key: each is stored, and in the publish's clock.
 MOST_CANDIDATES = 8
@@ -168,7 +168,9 @@ class Linker:
                 local = [event for event in local if event.is_delivery] or local
             if len(local) == 1 and not rule.alone and _are_few(namesakes):  # nearly always
                 (event,) = candidates = local
-                way = _WAY_KNOWN if event.participant == number else self._way(event, publisher)
+                way = (
+                    _WAY_KNOWN if event.participant == number else self._awareness(event, publisher)
+                )
                 edges.append(Edge(event.reference, rule.name, kind, way))
             else:
                 candidates, cause = self._resolve(
@@ -182,7 +184,7 @@ class Linker:
                     elif rule.sure:
                         self._count_missing(rule.name)
                     continue
-                way = self._way_to(cause, candidates, publisher)
+                way = self._awareness_of(cause, candidates, publisher)
                 edges.append(Edge(cause, rule.name, kind, way))
                 if candidates and candidates[0].reference is not cause:
                     edges += self._candidates(rule, candidates, publisher)
@@ -294,13 +296,15 @@ class Linker:
         self, rule: Rule, events: list[NamedEvent], publisher: LiveParticipant
     ) -> list[Edge]:
         return [
-            Edge(event.reference, rule.name, EdgeKind.candidate, self._way(event, publisher))
+            Edge(event.reference, rule.name, EdgeKind.candidate, self._awareness(event, publisher))
             for event in events
         ]
 
-    def _way_to(self, cause: Reference, acts: list[NamedEvent], publisher: LiveParticipant) -> Way:
+    def _awareness_of(
+        self, cause: Reference, acts: list[NamedEvent], publisher: LiveParticipant
+    ) -> Awareness:
         """The way in which a publisher knows of a certain cause, or of ``acts`` of its message."""
-        ways = [self._way(event, publisher) for event in acts]
+        ways = [self._awareness(event, publisher) for event in acts]
         if _WAY_KNOWN in ways or cause.clock.leq(publisher.stamp):
             return _WAY_KNOWN
         return _WAY_MISSED if _WAY_MISSED in ways else _WAY_HIDDEN
@@ -343,13 +347,13 @@ class Linker:
         else:
             count.unseen += 1
 
-    def _way(self, event: NamedEvent, publisher: LiveParticipant) -> Way:
+    def _awareness(self, event: NamedEvent, publisher: LiveParticipant) -> Awareness:
         if event.participant == publisher.number or self._is_past_of(event, publisher):
             return _WAY_KNOWN
         owner = self._numbered(event.participant)
         if owner is None:
             return _WAY_HIDDEN
-        return way_from(owner, publisher, self._places)
+        return awareness_from(owner, publisher, self._places)
 
     def _is_past_of(self, event: NamedEvent, publisher: LiveParticipant) -> bool:
         """Tell whether another's event is in a participant's past without a link."""

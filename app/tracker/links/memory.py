@@ -207,7 +207,7 @@ def are_of_one_message(first: NamedEvent, second: NamedEvent) -> bool:
     """Tell whether two events are certainly of one message."""
     # Without a delivery's publish nobody knows whether it is the same message.
     a, b = first.message or first.reference, second.message or second.reference
-    return _mark(a) == _mark(b)
+    return _identity_of(a) == _identity_of(b)
 
 
 def first_published(candidates: list[NamedEvent], events: list[NamedEvent]) -> Reference | None:
@@ -219,16 +219,19 @@ def first_published(candidates: list[NamedEvent], events: list[NamedEvent]) -> R
     for event in reversed(events):
         original = event.message if event.is_delivery else event.original
         if original is not None:
-            firsts[_mark(event.reference)] = firsts.get(_mark(original), event.message)
+            firsts[_identity_of(event.reference)] = firsts.get(
+                _identity_of(original), event.message
+            )
         elif not event.is_delivery:
-            firsts[_mark(event.reference)] = event.reference
-    originals = [firsts.get(_mark(event.reference)) for event in candidates]
+            firsts[_identity_of(event.reference)] = event.reference
+    originals = [firsts.get(_identity_of(event.reference)) for event in candidates]
     first = originals[0]
     is_one = first is not None and all(
-        original is not None and _mark(original) == _mark(first) for original in originals
+        original is not None and _identity_of(original) == _identity_of(first)
+        for original in originals
     )
     return first if is_one and isinstance(first, Reference) else None
 
 
-def _mark(message: Reference | int) -> int:
+def _identity_of(message: Reference | int) -> int:
     return message if isinstance(message, int) else message.identity

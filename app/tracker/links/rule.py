@@ -98,7 +98,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Check all that types do not; raises `RuleError`."""
         _check_texts(self)
-        _check_places(self)
+        _check_paths(self)
 
     @property
     def shared_space(self) -> str:
@@ -165,7 +165,7 @@ def _check_texts(rule: Rule) -> None:
             raise _wrong(rule.name, field, f"a text has at most {LONGEST_TEXT} characters")
 
 
-def _check_places(rule: Rule) -> None:
+def _check_paths(rule: Rule) -> None:
     for field, places in (("child", rule.child), ("parent", rule.parent)):
         if len(places) > MOST_PARTS:
             raise _wrong(rule.name, field, f"there are at most {MOST_PARTS} places")
@@ -223,7 +223,7 @@ def _flag(name: str, field: str, value: Any) -> bool:
     return value
 
 
-def _places(name: str, field: str, value: Any) -> tuple[Expression, ...]:
+def _paths(name: str, field: str, value: Any) -> tuple[Expression, ...]:
     texts = value if isinstance(value, list) else [value]
     if not texts:
         raise _wrong(name, field, "names no place")
@@ -249,7 +249,7 @@ def _condition(name: str, field: str, value: Any) -> Condition:
         raise _wrong(name, field, 'a condition has one of "has" and "lacks", and maybe "begins"')
     (test,) = tests
     begins = _text(name, field, value.get("begins", ""))
-    return Condition(_places(name, field, value[test]), test == "has", begins)
+    return Condition(_paths(name, field, value[test]), test == "has", begins)
 
 
 def _to_json(value: Any) -> Any:
@@ -268,8 +268,8 @@ def _to_json(value: Any) -> Any:
 _FIELDS: dict[str, Callable[[str, str, Any], Any]] = {
     "name": _text,
     "kind": _kind,
-    "child": _places,
-    "parent": _places,
+    "child": _paths,
+    "parent": _paths,
     "where": _conditions,
     "parent_where": _conditions,
     "space": _space,

@@ -35,7 +35,7 @@ from spark_jobs.reports.assertions.keys import FIELD, columns_of, key_of
 from spark_jobs.reports.conversations import COLUMNS
 from spark_jobs.reports.conversations_job import conversation_events
 from spark_jobs.reports.period import Period
-from spark_jobs.reports.request import Json, ReportRequest
+from spark_jobs.reports.report_request import Json, ReportRequest
 
 # The newest messages of one key and type that are compared, each with each of the other type.
 MOST_TOGETHER = 500

@@ -10,7 +10,7 @@ import pyarrow as pa
 from model.assertions.judging import AssertionVerdict, Judgement
 from model.message_types import type_of
 from model.words import EventType
-from spark_jobs.reports.request import Json
+from spark_jobs.reports.report_request import Json
 
 TYPE_COLUMNS = ("properties", "exchange", "routing_keys", "envelope")
 CLOCK_COLUMNS = ("participant", "height", "clock", "interval")

@@ -8,7 +8,7 @@ from typing import Any
 
 from model.texts import storable
 from spark_jobs.reports.message_fields import bytes_in
-from spark_jobs.reports.request import Json
+from spark_jobs.reports.report_request import Json
 
 HEADER, FIELD = "header.", "body."
 

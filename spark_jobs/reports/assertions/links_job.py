@@ -20,7 +20,7 @@ from spark_jobs.reports.assertions.findings import FINDINGS, batch_of, row_of
 from spark_jobs.reports.conversations import ConversationRows, conversations_in
 from spark_jobs.reports.conversations_job import conversation_events
 from spark_jobs.reports.period import Period
-from spark_jobs.reports.request import ReportRequest
+from spark_jobs.reports.report_request import ReportRequest
 
 # Findings handed on together: of one conversation each assertion may have thousands.
 MOST_TOGETHER = 10_000
