@@ -151,7 +151,6 @@ _UNREADABLE = "run doctor as the service's user, or let this user read it"
 
 
 def _advice(subject: str, error: ItcError) -> str:
-    """One piece of advice that fits an error."""
     if isinstance(error, VirtualHostError):
         return "is ITC_AMQP_URL right? Its user needs rights in at least one virtual host"
     if isinstance(error, BadRequestError):

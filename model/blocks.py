@@ -11,7 +11,6 @@ MAX_ID = 2**63 - 1
 
 
 def block_of(event_id: int) -> int:
-    """The number of the block that an id is in."""
     return event_id // BLOCK
 
 

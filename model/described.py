@@ -142,7 +142,6 @@ def _steps(
 
 
 def _without_none(kind: Any) -> Any:
-    """A member's type without None."""
     if get_origin(kind) is Annotated:
         return _without_none(get_args(kind)[0])
     if get_origin(kind) in UNIONS and NoneType in get_args(kind):

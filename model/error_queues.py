@@ -196,7 +196,6 @@ def exception_type(exception: str | None) -> str | None:
 
 
 def _value_at(value: object, path: Path) -> object:
-    """The value at the end of a path; None without one."""
     for step in path:
         if isinstance(value, str):
             value = _parse(value)

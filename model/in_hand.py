@@ -65,7 +65,6 @@ def alone_in_hand(events: Iterable[HandRow]) -> Iterator[AloneInHand]:
 
 
 def _remove_settled(hand: dict[int, tuple[int | None, int | None]], event: int) -> None:
-    """Remove what was settled before an event."""
     for delivery in [
         delivery for delivery, (_, last) in hand.items() if last is not None and last < event
     ]:

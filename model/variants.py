@@ -81,7 +81,6 @@ class FlowStep:
 
     @classmethod
     def from_json(cls, value: Json) -> FlowStep:
-        """The step, from its JSON."""
         return cls(**value | {"steps": list(map(cls.from_json, value["steps"]))})
 
 
@@ -95,7 +94,6 @@ class Flow:
 
     @classmethod
     def from_json(cls, value: Json) -> Flow:
-        """The flow, from its JSON."""
         return cls(**value | {"steps": list(map(FlowStep.from_json, value["steps"]))})
 
 

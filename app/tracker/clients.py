@@ -131,7 +131,6 @@ def _without_variation(text: str) -> str:
 
 
 def _without_random(name: str) -> str:
-    """A name without its random parts."""
     if _GENERATED.fullmatch(name):
         return ""
     # A UUID is one part, its dashes notwithstanding.

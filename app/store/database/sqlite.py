@@ -351,7 +351,6 @@ def _set(connection: DBAPIConnection, _: ConnectionPoolEntry, pragmas: Iterable[
 
 
 async def _pragma_values(connection: AsyncConnection, *pragmas: str) -> list[int]:
-    """The file's numbers."""
     return [
         (await connection.exec_driver_sql(f"PRAGMA {pragma}")).scalar_one() for pragma in pragmas
     ]

@@ -119,7 +119,6 @@ _INDEX = re.compile(r"0|-?[1-9][0-9]{0,8}").fullmatch
 
 
 def _tokens(pointer: str, column: int) -> tuple[str, ...]:
-    """The tokens of a pointer that begins in column ``column``."""
     if pointer in ("", "/"):
         raise ExpressionError("an empty pointer stands for everything: name a field", column)
     if pointer[0] != "/":

@@ -253,7 +253,6 @@ def _condition(name: str, field: str, value: Any) -> Condition:
 
 
 def _to_json(value: Any) -> Any:
-    """A field's value as JSON has it."""
     if isinstance(value, tuple):
         return [_to_json(part) for part in value]
     if isinstance(value, LinkKind):

@@ -187,7 +187,6 @@ class Rules:
     def _with_body(
         self, names: Names | Fields, of_body: Sequence[OfBody], record: Record
     ) -> Fields:
-        """The names in a message and in its body."""
         name_fields: tuple[Any, ...] = astuple(names) if isinstance(names, Names) else names
         fields: list[list[Any]] = [*map(list, name_fields)]
         message = self.look_into(record)
@@ -263,7 +262,6 @@ class Rules:
         self._use(Inquiry(rule.parent, rule.shared_space, rule.parent_where, *options), IDS)
 
     def _use(self, inquiry: Inquiry, use: int, number: int = 0) -> None:
-        """Add a use to an inquiry's keys."""
         probe = self._probes.get(inquiry)
         if probe is None:
             probe = self._probes[inquiry] = Probe(inquiry)
