@@ -164,7 +164,7 @@ def advance(tree: EventTree, owned: IdTree) -> EventTree:
 
 
 def fill(owned: IdTree, tree: EventTree) -> EventTree:
-    """Level what is owned as far as that simplifies the tree; the same object if it does not."""
+    """Level the owned parts as far as that simplifies the tree; the same object if it does not."""
     return finish(_fill(owned, tree))
 
 

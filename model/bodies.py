@@ -18,10 +18,10 @@ from itertools import accumulate
 from typing import Any
 
 MOST_BYTES = 256 * 1024  # as it was sent, and unpacked
-MOST_UNPACKED = 64  # times what was sent, and `SMALL` more: usual JSON packs to a tenth
+MOST_UNPACKED = 64  # times the sent size, and `SMALL` more: usual JSON packs to a tenth
 SMALL = 4 * 1024
 MOST_VALUES = 10_000  # an empty table takes 0.2 µs, whatever its three bytes
-MOST_DIGITS = 640  # of a number: what they take grows with their square
+MOST_DIGITS = 640  # of a number: their time grows with their square
 MOST_DEPTH = 500  # a body nested deeper is refused, wherever on Python's stack we are
 
 TOO_LARGE, TOO_DEEP, NOT_JSON = "body too large", "body nested too deep", "body not JSON"

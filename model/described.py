@@ -116,7 +116,7 @@ def json_as(kind: type, value: Any) -> dict[str, Any]:
 
 
 def _json_of(value: Any, kind: Any = None) -> dict[str, Any]:
-    # By a loop: comprehensions would be frames, and what is described may lie deep.
+    # By a loop: comprehensions would be frames, and a described type may lie deep.
     names, take, converted = _steps(kind or value.__class__)
     answer = dict(zip(names, take(value), strict=False))  # they are as many
     for name, convert in converted:

@@ -42,7 +42,7 @@ def _last_part(address: str) -> str:
 def _of_java(trace: str) -> str:
     """The cause's type and message, as the first line of a stack trace has them.
 
-    Spring's own wrapper is what was thrown; what the listener threw stands behind "Caused by".
+    Spring's own wrapper is the outer exception; the listener's stands behind "Caused by".
     """
     first, *rest = [line.strip() for line in trace.splitlines() if line.strip()] or [""]
     caused = [line.removeprefix("Caused by: ") for line in rest if line.startswith("Caused by: ")]

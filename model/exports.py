@@ -1,6 +1,5 @@
-"""Exports: their formats, what their files are called, what is said of one.
-
-How each format is written is in ``spark_jobs/formats``.
+"""Exports: their formats, their files' names, their manifests. How each format is written is in
+``spark_jobs/formats``.
 """
 
 from __future__ import annotations

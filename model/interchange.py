@@ -47,7 +47,7 @@ class PeriodSummary(Certainty):
 
 @dataclass(frozen=True, kw_only=True)
 class ConversationCounts:
-    """Counts of what went into an event log, and into spans."""
+    """Counts of an event log, and of spans."""
 
     events: int
     conversations: int
@@ -56,7 +56,7 @@ class ConversationCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanCounts(ConversationCounts):
-    """Counts of what went into spans."""
+    """Counts of spans."""
 
     spans: int
 
@@ -71,7 +71,7 @@ class SentCounts(SpanCounts):
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentCounts:
-    """Counts of what went into an AsyncAPI document."""
+    """Counts of an AsyncAPI document."""
 
     events: int
     channels: int

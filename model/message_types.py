@@ -1,4 +1,4 @@
-"""A message's type: the name by which people know what it is about."""
+"""A message's type: the name that people give it."""
 
 from __future__ import annotations
 

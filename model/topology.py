@@ -56,7 +56,7 @@ class DeliveryFlow:
 
 @dataclass(frozen=True, slots=True)
 class DeathFlow:
-    """The deaths in a queue, and where the messages went; what is null they do not say."""
+    """The deaths in a queue, and where the messages went; `null` if that is unknown."""
 
     queue: str | None
     reason: str | None

@@ -86,7 +86,7 @@ class FlowStep:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The flow that describes a variant: a tree of what led to what."""
+    """The flow that describes a variant: a tree of causes and effects."""
 
     messages: int
     steps: list[FlowStep]

@@ -60,7 +60,7 @@ class QueueView(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """A word, and what it rests on beside the record, if anything."""
+    """A word, and its evidence beside the record, if any."""
 
     word: WhereWord
     reason: str | None = None

@@ -35,7 +35,7 @@ class Disposition(enum.IntEnum):
 
 
 class LinkKind(enum.IntEnum):
-    """The way in which a rule has a message refer to what led to it."""
+    """The way in which a rule has a message refer to its cause."""
 
     parent = 0  # it names the one message that caused it
     reply = 1  # it answers a request

@@ -74,10 +74,10 @@ class ServiceClient:
     def pages(
         self, path: str, cursor: str, limit: int, page_size: int, **parameters: Any
     ) -> dict[str, Any]:
-        """One answer with up to ``limit`` items, of as many as it takes; each has ``page_size``.
+        """One answer with up to ``limit`` items, out of as many as it takes of ``page_size`` each.
 
-        The last one says what is certain, and where the next would begin. One that found nothing
-        took long: it is the last.
+        The last one gives the certainty, and the start of the next. One without items took long: it
+        is the last.
         """
         items: list[Any] = []
         position = None

@@ -29,7 +29,7 @@ from model.words import Disposition, Match
 Exchange = Annotated[str | None, typer.Option(help="Through this exchange.")]
 Received = Annotated[str | None, typer.Option("--queue", help="Received from this queue.")]
 
-# The fields that have a width in a terminal; what is longest comes last.
+# The fields that have a width in a terminal; the longest come last.
 _LAST = "participant_name"
 _FIELDS = sorted(
     (field for field in EVENT_FIELDS.values() if field.display.width),
@@ -88,7 +88,7 @@ def events(
 def _new_events(
     client: ServiceClient, last: int | None, parameters: dict[str, Any]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Long polling: each answer is what is new, or empty after a while."""
+    """Long polling: each answer has the new events, or is empty after a while."""
     if last is None:
         newest = client.get("/itc_db", page_size=1, columns="id")
         last = newest[0]["id"] if newest else 0

@@ -168,7 +168,7 @@ export = family(
 
 
 def download(client: ServiceClient, path: str, target: Path) -> None:
-    """Save what is there to a file, or write it to stdout."""
+    """Save the content to a file, or write it to stdout."""
     with client.stream(path) as response:
         if target == STDOUT:
             return _write(response, sys.stdout.buffer)

@@ -109,7 +109,7 @@ class Filters:
 
 @dataclass(frozen=True)
 class MessageFilters:
-    """Filters by what messages say of themselves."""
+    """Filters by names in messages."""
 
     message_id: Annotated[str | None, typer.Option(help="With this message id.")] = None
     correlation_id: Annotated[str | None, typer.Option(help="With this correlation id.")] = None

@@ -200,7 +200,7 @@ def _adopt(client: ServiceClient, vhost: str, number: int, *, past: bool) -> Non
 
 
 def read_past(client: ServiceClient, vhost: str) -> None:
-    """Have what is stored be read by the rules that hold now."""
+    """Have stored messages read by the present rules."""
     summary = follow(client, submit(client, "/itc_db/restamp", {"links": True}, vhost=vhost))
     say(
         f"{printable(vhost)}: {number_of(summary['events'], 'event')} restamped, "

@@ -91,7 +91,7 @@ def touched(
 
 
 def _show_services(services: Sequence[dict[str, Any]]) -> None:
-    """The services by what is known of them, what was touched first."""
+    """The services by verdict, those touched first at the top."""
     for verdict, group in groupby(services, key=itemgetter("verdict")):
         names = [service["name"] for service in group]
         count = number_of(len(names), "service")

@@ -39,7 +39,7 @@ NO_EXCHANGE = "the broker's event exchange is off: rabbitmq-plugins enable rabbi
 
 
 class ConnectionWatch(Background):
-    """The task that watches; what was announced and not stored when it ends comes again."""
+    """The task that watches; announcements that are not stored when it ends come again."""
 
     task_name = "connections to the broker"
 

@@ -82,7 +82,7 @@ class Recorder:
         self.window = Window(settings.prefetch, restored.window)
         self.last_event_id = restored.last_event_id
         ledger = Ledger.load(restored.ledger)
-        # An earlier version stored no ledger; the audit needs only what comes from here on.
+        # An earlier version stored no ledger; the audit needs only messages from here on.
         self.tally = ledger.seen if ledger else Tally()
         self.quarantined = ledger.quarantined if ledger else Tally()
         self.own = ledger.own if ledger else Tally()
@@ -97,7 +97,7 @@ class Recorder:
         self.sentinel = ledger.sentinel if ledger else None
         self.accounts = ledger.accounts if ledger else ()
         self.marks = 0  # of this run, counted in `tally` too
-        self.is_ledger_new = False  # holds what is not stored yet
+        self.is_ledger_new = False  # holds unstored ones
         self.settled = Point(0, 0)  # all that was traced before its time is stored up to its event
         self.work = CaptureCost()
         self._rate = Rate(time.monotonic)

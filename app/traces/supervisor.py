@@ -59,7 +59,7 @@ class Supervisor:
     ) -> None:
         """Supervise ``run``, which returns when it is asked to stop and raises otherwise.
 
-        ``life`` is told what happens to it.
+        ``life`` hears of each change.
         """
         self._name = name
         self._run = run

@@ -27,7 +27,7 @@ _WAY_KNOWN, _WAY_HIDDEN = Awareness.known, Awareness.hidden
 # Participants that one user's clients at a shared place may be by the names that they choose: more
 # than there are programs at one address. Each stands in the clocks of all its effects.
 MOST_NAMES = 256
-MOST_KEYS = 10_000  # of conversations, that a user's clients at a place are told by
+MOST_KEYS = 10_000  # of conversations that tell a user's clients at a place apart
 _Crowd: TypeAlias = tuple[str | None, str | None]
 _Entry: TypeAlias = "tuple[int, LiveParticipant]"  # a channel's key and owner
 

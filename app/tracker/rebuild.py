@@ -32,9 +32,9 @@ class _Readable(msgspec.Struct):
 
 
 def rebuilt(restored: RestorePoint, *, without_copies: bool = False) -> tuple[bytes, str]:
-    """A state that a tracker can go on from, and in words what is lost.
+    """A state that a tracker can go on from, and the losses in words.
 
-    ``without_copies`` drops the copies that wait, and what consumers hold.
+    ``without_copies`` drops the copies that wait or are in consumers' hands.
     """
     try:
         readable, losses = msgspec.msgpack.decode(restored.state, type=_Readable), ""
@@ -44,7 +44,7 @@ def rebuilt(restored: RestorePoint, *, without_copies: bool = False) -> tuple[by
     if without_copies:
         readable.totals.counters.copies_dropped += len(restored.copies)
         losses = f", what waits in queues, what consumers hold{losses}"
-    # The tracker's time is that of what it holds last.
+    # The tracker's time is that of its newest copy.
     time = max((copy.recorded_at for copy in restored.copies), default=0)
     state = TrackerState(
         **msgspec.structs.asdict(readable),

@@ -222,8 +222,8 @@ class Settlements:
             self._add(OpenChannel(place, record.pid, tag, tag, record.transactional))
         self._acted[record.pid] = channel = self.channels[record.channel]
         channel.transactional = record.transactional
-        # All of its consumers are told next. Deliveries to cancelled ones may come behind this, and
-        # before it says again where it stands.
+        # All of its consumers follow. Deliveries to cancelled ones may come behind this, and before
+        # it says again where it stands.
         self._manners.take(channel.channel.user, -len(channel.former) - len(channel.get_modes))
         channel.former, channel.modes, channel.get_modes = channel.modes, {}, {}
 

@@ -83,7 +83,7 @@ class Suspicion:
             queue.matched_at, queue.cause = moment, cause
 
     def is_first(self, deliver: Deliver) -> bool:
-        """Tell whether its queue may still hand out what it held before the trace."""
+        """Tell whether its queue may still hand out messages from before the trace."""
         return deliver.queue not in self._queues
 
     def note_unmatched(self, deliver: Deliver, moment: int, *, has_forgotten: bool) -> None:

@@ -555,7 +555,7 @@ class Tracker:
             is_doubtful = origin.is_doubtful
         if names is None:
             linker = self._linker
-            if cause is None or not is_explained:  # by what may have changed on the way
+            if cause is None or not is_explained:  # the headers may have changed on the way
                 names = linker.read(record)
             else:
                 names = linker.names_of(record, cause)

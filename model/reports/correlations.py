@@ -137,7 +137,7 @@ class InHand:
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelationReport(CorrelationFacts):
-    """A report: proposals, the best first, and what was refused."""
+    """A report: proposals, the best first, and rejected ones."""
 
     proposals: list[ProposedRule]
     refused: list[RefusedPair]

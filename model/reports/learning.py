@@ -91,7 +91,7 @@ class LearntOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class LearntType:
-    """The messages of a type: what they led to, and what was before them."""
+    """The messages of a type: their effects, and their causes."""
 
     type: str
     messages: int
@@ -286,7 +286,7 @@ class ComparedVariant(ComparedShare):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonReport(ComparisonFacts):
-    """A report of what differs between two periods."""
+    """A report on the differences between two periods."""
 
     types: list[ComparedType]
     effects: list[ComparedEffect]

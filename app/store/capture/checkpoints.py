@@ -54,7 +54,7 @@ _EMPTY = RestorePoint(b"", [], [], [], [])
 
 
 class _Restoration(NamedTuple):
-    """A trace that is read, and what was read of it before."""
+    """A trace under restoration, with its earlier readings."""
 
     connection: AsyncConnection
     trace_id: int

@@ -32,7 +32,7 @@ class Connections(Subject):
         openings: Sequence[NewConnection],
         closings: Sequence[ClosedConnection] = (),
     ) -> None:
-        """Note what was announced; what is noted already, or listed, changes nothing.
+        """Note announcements; one that is noted already, or listed, changes nothing.
 
         A connection ends at the latest when another of its name is opened.
         """

@@ -1,4 +1,4 @@
-"""The chain between two events, at once: its first events, and what is known of the whole."""
+"""The chain between two events, at once: its first events, and facts about the whole."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class _ChainSearch:
         return [event_id for position, event_id in enumerate(ids) if chain[position]]
 
     async def _frontier(self) -> Frontier:
-        """The side that arrived first: what it reached holds all that lies on the ways."""
+        """The side that arrived first: all events on the ways are among those that it reached."""
         connection, trace_id = self.connection, self.start.trace_id
         first, last = self.start.id, self.end.id
         sides = Frontier(last, first), Frontier(first, last)

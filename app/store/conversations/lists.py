@@ -50,7 +50,7 @@ _traces = tables.traces.c
 BATCH = 50
 # Events that match a filter on messages and are read, the newest.
 MOST_FITTING = 1_000
-# A list that is not full after this time (s) ends with what it has.
+# After this time (s) a list ends with the conversations that it has, full or not.
 PATIENCE = 4.0
 
 # The next roots before an event, or the first (None).

@@ -135,7 +135,7 @@ async def _channels_of(
 async def _programs_of(
     connection: AsyncConnection, trace_id: int, numbers: list[int]
 ) -> defaultdict[int, set[str]]:
-    """The processes behind each participant, by what its connections' clients say."""
+    """The processes behind each participant, by its connections' client properties."""
     programs: defaultdict[int, set[str]] = defaultdict(set)
     is_connection = and_(
         _connections.name == _channels.connection,

@@ -76,7 +76,7 @@ def ancestry(
                     return Ancestry(waits_for=candidate)
                 if is_sender:
                     senders.append(candidate)
-            # A message was not sent by what it led to.
+            # No message was sent by its own effect.
             messages = [candidate for candidate in dict.fromkeys(senders) if candidate != context]
             yield (), messages
             if handled := tuple(candidate for candidate in messages if carriers[candidate]):

@@ -288,9 +288,9 @@ async def handling_times(
 async def _consumer_times(
     connection: AsyncConnection, contexts: Sequence[bytes]
 ) -> dict[bytes, list[tuple[HandlingTime, int | None]]]:
-    """The spans of consumers that handled what was sent in these contexts, the earliest first.
+    """The spans of consumers that handled messages sent in these contexts, the earliest first.
 
-    Each with the delivery that it handled, where a link has told of it.
+    Each with the delivery that it handled, if a link has named it.
     """
     spans: dict[bytes, Span | None] = {}
     await read_spans(connection, spans, {*contexts})

@@ -55,12 +55,12 @@ class Row(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """The finding about a publish: causes, or none, or what it waits for."""
+    """The finding about a publish: causes, or none, or the span that it waits for."""
 
     row: Row
     causes: tuple[int, ...]
     waits_for: bytes | None = None
-    # The consumer's span and what it was handed, where that is certain.
+    # The consumer's span and its delivery, if that is certain.
     handled: tuple[bytes, int] | None = None
 
 
@@ -132,7 +132,7 @@ async def find(connection: AsyncConnection, rows: Sequence[Row]) -> list[Lead]:
 async def read_spans(
     connection: AsyncConnection, spans: dict[bytes, Span | None], contexts: set[bytes]
 ) -> None:
-    """Add what is wanted and not among ``spans``: each span, None where it is not stored."""
+    """Add the wanted spans that are not among ``spans``: None for one that is not stored."""
     new = contexts - spans.keys()
     spans.update(dict.fromkeys(new))
     links: defaultdict[bytes, list[SpanLink]] = defaultdict(list)

@@ -184,7 +184,7 @@ def directions_of(selection: Selection) -> Compares:
 
 
 class Audit:
-    """The audit of one run, going on from what was stored."""
+    """The audit of one run; it goes on from the stored one."""
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class Audit:
         return self._suspect(look, earlier[0] if earlier else None)
 
     def _decide(self, look: Look) -> AuditChange:
-        """Decide at rest what is missing since the last one."""
+        """Decide at rest on messages missing since the last decision."""
         state, difference = self.state, self.compares.select(look.count.low - look.tally)
         change = difference - state.difference if state.difference else Tally()
         shortage = change.positive

@@ -186,7 +186,7 @@ class GapWatch:
         return reason in self._suspected
 
     async def withdraw(self, reason: str) -> None:
-        """Take back what was suspected: nothing is missing, or a proven gap says so.
+        """Take a suspicion back: nothing is missing, or a proven gap says so.
 
         Raises `OutageError`, and may be called again.
         """

@@ -108,7 +108,7 @@ class Monitor:
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences on what is wrong with the queue or the marks."""
+        """Sentences on faults of the queue or the marks."""
         trouble = self._pipeline.marks.trouble
         return [*self._remarks, *([f"no marks can be published: {trouble}"] if trouble else [])]
 
@@ -238,7 +238,7 @@ class Monitor:
             await asyncio.sleep(TICK_SECONDS)
             is_late = clock() - start > TICK_SECONDS + STILL_SECONDS
             if is_late and start - traffic_at < TRAFFIC_SECONDS:
-                with contextlib.suppress(OutageError):  # then the next run sees what is gone
+                with contextlib.suppress(OutageError):  # then the next run sees the loss
                     gaps.suspect(STOOD_STILL, await self._stream.queued(), point.event_id)
                     await gaps.write()
 

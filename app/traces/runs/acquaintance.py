@@ -54,7 +54,7 @@ class Acquaintance:
         recorded_at: int,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Begin with what the trace queue holds, all traced at ``recorded_at`` (µs) or later."""
+        """Begin with the trace queue's messages, all traced at ``recorded_at`` (µs) or later."""
         self._vhost = vhost
         self._tracker = tracker
         self._introductions = introductions
@@ -110,7 +110,7 @@ class Acquaintance:
 
     async def _hear(self, moment: int) -> None:
         """Ask which connections closed, and look at those on which somebody else may act."""
-        if moment >= self._next_review:  # the first time, and for what is announced late
+        if moment >= self._next_review:  # the first time, and for late announcements
             self._next_review = moment + int(REVIEW_SECONDS * 1_000_000)
             self._hear_from = self._hear_from or moment - OVERLAP
             suspects: Collection[str] = {
@@ -136,7 +136,7 @@ class Acquaintance:
             for user, client in self._tracker.participants.clients_on(name).items():
                 owners_of_user = [owner for owner in owners if owner.user == user]
                 if owners_of_user and _common_client(owners_of_user) != client:
-                    self._tracker.end(name)  # and introduced again, as what it may be
+                    self._tracker.end(name)  # and introduced again, as it may be now
                     break
 
     def _note_end(self, connection: BrokerConnection) -> None:

@@ -1,7 +1,7 @@
 """A running trace: its life, its supervisor, and the attempts to run it.
 
-Every failure ends an attempt: the next one starts from the checkpoint again, and what was not
-acknowledged comes back from the broker.
+Every failure ends an attempt: the next one starts from the checkpoint again, and unacknowledged
+messages come back from the broker.
 """
 
 from __future__ import annotations

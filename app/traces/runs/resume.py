@@ -49,7 +49,7 @@ class Window:
     """
 
     def __init__(self, span: int, stored: bytes | None = None) -> None:
-        """Start empty, or from what `dump` returned."""
+        """Start empty, or from a result of `dump`."""
         history: list[bytes] = []
         batches = _decode(stored) if stored else []
         if b"" in batches:
@@ -98,7 +98,7 @@ class Window:
         return _split(self._acknowledged)
 
     def digests(self) -> list[bytes]:
-        """The digests of what may come back, oldest first."""
+        """The digests of messages that may come back, oldest first."""
         return _split(b"".join(batch for batch, _ in self._batches))
 
     def suffixes(self) -> set[int]:

@@ -159,7 +159,7 @@ class Run:
                         storing = None
                     await self._retain_some()
                 messages, is_empty = await self._stamp_portion()
-                await asyncio.sleep(0)  # for whatever else waits for the event loop
+                await asyncio.sleep(0)  # for others that wait for the event loop
                 if (messages == PORTION or stream.buffer_size) and self._may_grow():
                     continue
                 stretch = self._stamper.complete()
@@ -182,7 +182,7 @@ class Run:
                 await storing
 
     async def _stamp_portion(self) -> tuple[int, bool]:
-        """Stamp what comes next, for the batch in the making.
+        """Stamp the next messages, for the batch in the making.
 
         :returns: how many messages came, and whether the queue is known to be empty.
         """

@@ -87,7 +87,7 @@ class Stamper:
         return is_through
 
     def steps(self, messages: Sequence[Arrival], silent: bool) -> Iterator[None]:
-        """Stamp what is new among the messages, for the batch in the making; stop when time is up.
+        """Stamp new messages, for the batch in the making; stop when time is up.
 
         ``silent`` says that the queue holds no more for now.
         """
@@ -97,7 +97,7 @@ class Stamper:
         start = len(events)
         received = published = count = size = 0  # the broker counts the first two
         clock = time.perf_counter
-        # A microsecond is a twentieth of what a message costs in all: nothing here twice.
+        # A microsecond is a twentieth of a message's whole cost: nothing here twice.
         is_settled = self.resume.settled
         decisions = zip(messages, repeat(True)) if is_settled else self._decide(messages, silent)
         for arrival, is_new in decisions:

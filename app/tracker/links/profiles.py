@@ -71,7 +71,7 @@ _parent, _reply, _forward = (partial(_rule, kind) for kind in ("parent", "reply"
 
 
 def _repeat(name: str, place: str, **fields: Any) -> dict[str, Any]:
-    """The rule of what is published again with the same value."""
+    """The rule of messages that are published again with the same value."""
     return _forward(name, place, place, **fields)
 
 
@@ -261,7 +261,7 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
         ),
     ],
     "Watermill": [
-        # Its queue for what failed; the message has no id but this one.
+        # Its queue of failed messages; they have no id but this one.
         _repeat(
             "watermill-poison",
             _header("_watermill_message_uuid"),
@@ -282,7 +282,7 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
             where=[{"has": [_header("x-shovelled"), _header("x-received-from")]}],
             sure=False,
         ),
-        # Some programs copy this one with all other headers to whatever they publish.
+        # Some programs copy this one with all other headers to every publish.
         _repeat(
             "forward-x-death",
             _MESSAGE_ID,
