@@ -43,7 +43,7 @@ def rebuilt(restored: RestorePoint, *, without_copies: bool = False) -> tuple[by
         readable, losses = _from_rows(restored), ", and all counters"
     if without_copies:
         readable.totals.counters.copies_dropped += len(restored.copies)
-        losses = f", what waits in queues, what consumers hold{losses}"
+        losses = f", copies that wait in queues or that consumers hold{losses}"
     # The tracker's time is that of its newest copy.
     time = max((copy.recorded_at for copy in restored.copies), default=0)
     state = TrackerState(

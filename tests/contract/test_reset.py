@@ -165,7 +165,7 @@ async def test_one_that_fails_goes_on_without_what_it_remembers(store: Store) ->
         await traces.here.check_failed()
     source.works = True
     lost = await traces.upkeep.reset("shop")
-    assert "what waits in queues" in lost
+    assert "copies that wait in queues" in lost
     async with asyncio.timeout(10):
         await source.opened.wait()
     await traces.here.check_failed()
