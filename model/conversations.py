@@ -7,6 +7,7 @@ Nothing here does I/O.
 from __future__ import annotations
 
 import enum
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,9 @@ MANY_REDELIVERIES = 3
 MOST_KEYS = 5
 MOST_PUBLISHES = 16
 """The last publishes of each participant that are compared with a conversation's own."""
+PATIENCE, LEAST_PATIENCE = 10, 1_000_000
+"""For so many times as long as anybody took in a conversation, and so long at least (µs), whoever
+receives and never publishes may yet publish."""
 _OFF_QUEUE = ("handed_over", "gone")
 _ACTS = frozenset(kind.name for kind in BY_BROKER)
 _REPEATS = _ACTS | {EdgeKind.forward.name}
@@ -63,10 +67,10 @@ class Outcome(enum.StrEnum):
     A message is ``open`` while somebody has it in hand. It is ``unknown`` where it or an equal one
     was handed over, and where it was rejected: it may be a dead letter that nobody was handed yet.
     A conversation is ``open`` where a consumer of its messages has not settled one, has published
-    since without naming a cause, or usually publishes for what it is handed and has not since: the
-    conversation may go on. It is ``unknown`` where a consumer names nothing that came of a message
-    and has published outside the conversation since: one that waits for several messages may name
-    another of them.
+    since without naming a cause or beginning another, or usually publishes for what it is handed,
+    or has only begun to receive, and has not published since: the conversation may go on. It is
+    ``unknown`` where a consumer names nothing that came of a message and has published outside the
+    conversation since: one that waits for several messages may name another of them.
     """
 
     done = "done"
@@ -81,7 +85,9 @@ class PublisherRecord(NamedTuple):
 
     ``unnamed`` is the last publish that names none, or an event before which there may be one; 0
     for none. Of its ``reactions``, the publishes that may have a cause, ``explained`` name one and
-    ``spanned`` are told by spans. ``newest`` are all its publishes after the event ``cutoff``.
+    ``spanned`` are told by spans. ``newest`` are all its publishes after the event ``cutoff``. A
+    publish that begins a conversation of its own counts as neither of them, and ``only_begins``
+    says that it publishes nothing else. ``first_at`` is its first event's time, 0 if that is gone.
     """
 
     unnamed: int = 0
@@ -90,6 +96,8 @@ class PublisherRecord(NamedTuple):
     spanned: int = 0
     newest: tuple[int, ...] = ()
     cutoff: int = 0
+    only_begins: bool = False
+    first_at: int = 0
 
     @property
     def coverage(self) -> float | None:
@@ -100,10 +108,6 @@ class PublisherRecord(NamedTuple):
     def coverage_by_spans(self) -> float | None:
         """The share of them that spans tell the cause of; None without any."""
         return share(self.spanned, self.reactions - self.spanned)
-
-    def __str__(self) -> str:
-        spans = f", spans tell {self.coverage_by_spans:.0%}" if self.spanned else ""
-        return f"{self.coverage or 0:.0%} of its messages name a cause{spans}"
 
 
 class Involved(NamedTuple):
@@ -362,8 +366,9 @@ def conversation_of(
     losses: Mapping[int, Mapping[str, Loss]] | None = None,
     gaps: Sequence[Gap] = (),
     truncated: bool = False,
+    now: int | None = None,
 ) -> Conversation:
-    """The conversation that began with ``root``.
+    """The conversation that began with ``root``, as of ``now``; None for long after.
 
     ``events`` are publishes with all their deliveries, and deliveries whose publish is not stored.
     ``causes`` are by event, the one that counts first. Nothing led to ``origins``. ``spans`` says
@@ -377,7 +382,7 @@ def conversation_of(
     is_whole = not any(
         gap.is_spanned(root.id, last + 1) and (gap.quarantined or not gap.declared) for gap in gaps
     )
-    return assembly.conversation(publishers or {}, truncated, is_whole)
+    return assembly.conversation(publishers or {}, truncated, is_whole, now)
 
 
 class _Assembly:
@@ -418,12 +423,16 @@ class _Assembly:
         self.put_aside = self._put_aside()
 
     def conversation(
-        self, publishers: Mapping[int, PublisherRecord], truncated: bool, is_whole: bool
+        self,
+        publishers: Mapping[int, PublisherRecord],
+        truncated: bool,
+        is_whole: bool,
+        now: int | None,
     ) -> Conversation:
         messages = tuple(map(self._message, self.heads))
         counts = self._counts(messages)
         unnamed = self._consumers_without_cause(publishers)
-        silent, pending = ((), ()) if unnamed or truncated else self._silent(publishers)
+        silent, pending = ((), ()) if unnamed or truncated else self._silent(publishers, now)
         return Conversation(
             root=self.root.id,
             type=self.root.message_type,
@@ -686,7 +695,7 @@ class _Assembly:
     def _consumers_without_cause(
         self, publishers: Mapping[int, PublisherRecord]
     ) -> tuple[str, ...]:
-        """Consumers that have published without a cause since, with their coverage.
+        """Consumers that have published without a cause since.
 
         Along clocks all that may be of the conversation is in it.
         """
@@ -697,18 +706,19 @@ class _Assembly:
             if event.type is EventType.received:
                 handed.setdefault(event.participant, event)
         return tuple(
-            f"{event.name} ({publishers[number]})"
+            event.name
             for number, event in handed.items()
             if number in publishers and publishers[number].unnamed > event.id
         )
 
     def _silent(
-        self, publishers: Mapping[int, PublisherRecord]
+        self, publishers: Mapping[int, PublisherRecord], now: int | None
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Consumers whose effects nothing names: silent ones, and those that may still publish.
 
         The former have published outside the conversation since; the latter have published nothing
-        since, though they do for other messages. Deliveries that were rejected or are in hand do
+        since, though they do for other messages, or never yet, but were handed it just now.
+        Deliveries that were rejected or are in hand do
         not count. Suggestions count as neither named nor part of the conversation.
         """
         if self.via is Via.any:
@@ -725,6 +735,7 @@ class _Assembly:
         members = self.events.keys() - self._suggested_messages()
         silent: dict[int, str] = {}
         pending: dict[int, str] = {}
+        young_from = (now or sys.maxsize) - self._patience()
         for event in self.events.values():
             if event.type is not EventType.received or event.id in caused:
                 continue
@@ -736,9 +747,21 @@ class _Assembly:
             newer = {publish for publish in record.newest if publish > event.id}
             if record.cutoff > event.id or newer - members:
                 silent.setdefault(event.participant, event.name)
-            elif record.reactions and not newer:
+            elif (record.reactions and not newer and not record.only_begins) or (
+                not record.reactions and record.first_at > young_from
+            ):
                 pending.setdefault(event.participant, event.name)
         return tuple(silent.values()), tuple(pending.values())
+
+    def _patience(self) -> int:
+        """How long whoever never published is waited for (µs)."""
+        took = [
+            self.events[effect].recorded_at - self.events[cause].recorded_at
+            for cause, effects in self.leads_to.items()
+            for effect in effects
+            if {cause, effect} <= self.events.keys()
+        ]
+        return max(LEAST_PATIENCE, PATIENCE * max(took, default=0))
 
     def _suggested_messages(self) -> set[int]:
         """Messages that only suggestions put into the conversation."""
@@ -896,7 +919,10 @@ def sentence_of(
         clauses.append(f"{number:,} {verb(number, 'is', 'are')} in the hands of {names}")
     if unnamed:
         auxiliary = verb(len(unnamed), "has", "have")
-        clauses.append(f"{join_names(unnamed)} {auxiliary} published since then without naming one")
+        clauses.append(
+            f"{join_names(unnamed)} {auxiliary} published since without naming a cause:"
+            " its id or a key in each message would tell"
+        )
     if silent:
         clauses.append(
             f"{join_names(silent)} published for others since, and"

@@ -19,8 +19,8 @@ from tests.api.test_links import ASKED, GOT, NOTED, REPLIED, SERVED, tell_links
 
 PATH = "/itc_db/conversations"
 OPEN = (
-    "billing@10.0.0.2 #2 (0% of its messages name a cause) has published since then without naming"
-    " one"
+    "billing@10.0.0.2 #2 has published since without naming a cause: its id or a key in each"
+    " message would tell"
 )
 
 

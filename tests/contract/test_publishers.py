@@ -28,25 +28,57 @@ def _taking_part(event: Any) -> ConversationEvent:
     )
 
 
-def _by_all_events(
-    evidence: tuple[int, int, int], its: list[Any], first: int, named: set[int]
-) -> PublisherRecord:
-    """The record of a participant with these events, newest first, by looking at each."""
-    reactions, explained, spanned = evidence
-    reactions = max(reactions, explained + spanned)
-    record = PublisherRecord(0, reactions, explained, spanned)
-    if not reactions:
-        return record
-    looked_at = [each for each in its if each.id >= first][:NEWEST]
-    before = looked_at[-1].id if len(looked_at) == NEWEST else 0
-    published = [
-        each.id for each in looked_at if each.type == EventType.published and not each.quiet
-    ]
-    unnamed = 0
-    if reactions > explained + spanned:
-        unnamed = next((each for each in published if each not in named), before)
-    since = published[PUBLISHES] if len(published) > PUBLISHES else before
-    return record._replace(unnamed=unnamed, newest=tuple(published[:PUBLISHES]), cutoff=since)
+class Everything:
+    """All that is stored of a trace: events, the effects that name a cause, and keys by event."""
+
+    def __init__(self, events: list[Any], named: set[int], keys: dict[int, set[bytes]]) -> None:
+        self.events, self.named, self.keys = events, named, keys
+
+    def of(self, participant: int) -> list[Any]:
+        """A participant's events, newest first."""
+        own = [each for each in self.events if each.participant == participant]
+        return sorted(own, key=lambda each: -each.height)
+
+    def is_reaction(self, event: Any) -> bool:
+        own = self.of(event.participant)[::-1]
+        told = next((each.height for each in own if each.type == EventType.received), None)
+        if own[0].seq != 1 or event.id in self.named:
+            return True
+        alike = [
+            each
+            for each in own
+            if each.type == EventType.published and not each.quiet
+            if (each.exchange, each.routing_keys) == (event.exchange, event.routing_keys)
+        ]
+        if not any(told is None or each.height < told for each in alike):
+            return True
+        if keys := self.keys.get(event.id):
+            return any(each < event.id and keys & self.keys[each] for each in self.keys)
+        return len([each for each in alike if each.id not in self.named]) < publishers.MANY
+
+    def record(self, evidence: tuple[int, int, int], number: int, first: int, via: Via) -> Any:
+        """The record of a participant, by looking at each of its events."""
+        reactions, explained, spanned = evidence
+        reactions = max(reactions, explained + spanned)
+        its = self.of(number)
+        published = [each for each in its if each.type == EventType.published and not each.quiet]
+        begins = not explained + spanned and not any(map(self.is_reaction, published))
+        record = PublisherRecord(
+            *(0, reactions, explained, spanned),
+            only_begins=begins,
+            first_at=self.of(number)[-1].recorded_at,
+        )
+        if not reactions:
+            return record
+        looked_at = [each for each in its if each.id >= first][:NEWEST]
+        before = looked_at[-1].id if len(looked_at) == NEWEST else 0
+        known = self.named | (set(self.keys) if via is Via.conversation else set())
+        listed = [each.id for each in published if each in looked_at and self.is_reaction(each)]
+        unnamed = 0
+        if reactions > explained + spanned:
+            unnamed = next((each for each in listed if each not in known), before)
+        since = listed[PUBLISHES] if len(listed) > PUBLISHES else before
+        return record._replace(unnamed=unnamed, newest=tuple(listed[:PUBLISHES]), cutoff=since)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -86,20 +118,20 @@ async def test_they_are_those_that_all_events_tell(
         links = tables.edges.c
         certain = sa.select(links.effect_id).where(links.kind != int(EdgeKind.candidate))
         edges = {*(await connection.execute(certain)).scalars()}
-        roles = (await connection.execute(sa.text("SELECT event_id, roles FROM keys"))).all()
-        keyed = {event_id for event_id, role in roles if role & IS_CONVERSATION}
+        rows = (await connection.execute(sa.text("SELECT event_id, key, roles FROM keys"))).all()
+        keys: dict[int, set[bytes]] = {}
+        for event_id, key, role in rows:
+            if role & IS_CONVERSATION:
+                keys.setdefault(event_id, set()).add(bytes(key))
+        everything = Everything(events, edges, keys)
         found = set()
         for _ in range(12):
             some = chance.sample(events, chance.choice((1, 2, 5)))
             for via in (Via.links, Via.conversation):
-                named = edges | (keyed if via is Via.conversation else set())
                 first = min(each.id for each in some)
                 expected = {
-                    each.number: _by_all_events(
-                        (each.reactions, each.explained, each.spanned),
-                        [one for one in events if one.participant == each.number],
-                        first,
-                        named,
+                    each.number: everything.record(
+                        (each.reactions, each.explained, each.spanned), each.number, first, via
                     )
                     for each in who
                     if each.number in {one.participant for one in some}

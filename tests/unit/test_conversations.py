@@ -102,7 +102,10 @@ def test_what_a_consumer_publishes_without_naming_a_cause_may_go_on_what_it_was_
     publishers = {1: PublisherRecord(9, 5, 0), 2: PublisherRecord(unnamed, 4, 1)}
     found = conversation_of(events[0], events, {}, via=via, publishers=publishers)
     assert found.outcome is outcome
-    said = "billing (25% of its messages name a cause) has published since then without naming one"
+    said = (
+        "billing has published since without naming a cause: its id or a key in each message would"
+        " tell"
+    )
     assert found.sentence.endswith(said) is (outcome is Outcome.open and unnamed == 3)
     assert [(each.name, each.coverage) for each in found.participants] == [
         ("shop", 0.0),
@@ -171,6 +174,37 @@ def test_a_consumer_that_has_never_published_for_what_it_was_handed_is_not_waite
     assert found.outcome is Outcome.done
 
 
+@pytest.mark.parametrize(
+    ("first_at", "now", "outcome"),
+    [
+        (0.5, 2.1, Outcome.open),  # ten times as long as billing took is 1 s
+        (0.5, 2.4, Outcome.open),
+        (0.5, 2.6, Outcome.done),
+        (0, 2.1, Outcome.done),  # its first event is gone, and with it its time
+        (0.5, None, Outcome.done),
+    ],
+)
+def test_who_never_published_is_waited_for_until_others_would_have(
+    first_at: float, now: float | None, outcome: Outcome
+) -> None:
+    events = [sent(1, 0, "work"), got(2, 0.1, 1, "work"), sent(3, 0.3, "x")._replace(participant=2)]
+    events.append(got(4, 0.5, 3, "x")._replace(participant=3))
+    moment = None if now is None else round(now * SECOND)
+    publishers = {
+        2: PublisherRecord(0, 1, 1, newest=(3,)),
+        3: PublisherRecord(first_at=round(first_at * SECOND)),
+    }
+    causes = {3: (Cause(2, "r", "parent"),)}
+    found = conversation_of(events[0], events, causes, publishers=publishers, now=moment)
+    assert found.outcome is outcome
+
+
+def test_who_only_begins_conversations_is_not_waited_for() -> None:
+    events = sent(1, 0, "work"), got(2, 1, 1, "work")
+    publishers = {2: PublisherRecord(0, 4, 0, only_begins=True)}
+    assert conversation_of(events[0], events, {}, publishers=publishers).outcome is Outcome.done
+
+
 def test_what_was_given_back_is_not_gone_on_with() -> None:
     again = got(4, 2, 1, "work", Match.redelivered)._replace(participant=3)
     events = sent(1, 0, "work"), got(3, 1, 1, "work"), again
@@ -229,10 +263,6 @@ def test_what_spans_tell_is_said_beside_what_messages_name() -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
     publishers = {2: PublisherRecord(3, 4, 1, 2)}
     found = conversation_of(events[0], events, {}, via=Via.links, publishers=publishers)
-    assert found.sentence.endswith(
-        "billing (25% of its messages name a cause, spans tell 50%) has published since then"
-        " without naming one"
-    )
     assert [each.coverage_by_spans for each in found.participants] == [None, 0.5]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -35,6 +36,11 @@ MOST_EACH, MOST_A_STEP = 1_000, 10_000
 _DELIVERIES = text(
     "SELECT id FROM events WHERE cause_id IN :ids ORDER BY id LIMIT :most"
 ).bindparams(bindparam("ids", expanding=True))
+
+
+def present() -> int:
+    """The present time (µs)."""
+    return time.time_ns() // 1_000
 
 
 class ConversationMembers(NamedTuple):
@@ -126,6 +132,7 @@ class Conversing(Roots):
             losses=await losses_of(self.connection, self.trace_id, events),
             gaps=await self._gaps(events),
             truncated=truncated,
+            now=present(),
         )
         return conversation, other_roots
 
@@ -169,6 +176,7 @@ class Conversing(Roots):
                     losses=losses,
                     gaps=gaps,
                     truncated=root in cut,
+                    now=present(),
                 )
             )
         return conversations

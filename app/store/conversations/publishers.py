@@ -2,6 +2,11 @@
 
 Each participant's newest events are read backwards, up to the first publish without a cause. A
 participant that names nothing has one at once; one that names everything is known by its numbers.
+
+A publish that begins a conversation of its own is no reaction, though its participant has received
+something before. It goes where its participant published to before it had received anything at all,
+so it needs no cause; and it is the first message with its conversation's key, or has none, and its
+participant publishes there without a cause again and again.
 """
 
 from __future__ import annotations
@@ -22,6 +27,9 @@ from statements import REACTIONS
 # cause, an older one may be.
 MOST_NEWEST = 1_000
 
+# A participant's first events, which tell what it begins; and publishes that are again and again.
+MOST_FIRST, MANY = 64, 3
+
 _OWN_EVENTS = " FROM events AS e WHERE e.trace_id = :trace AND e.participant = who.number"
 _PUBLISHES = (
     f"{_OWN_EVENTS} AND e.height >= who.height AND e.id >= :first"
@@ -31,9 +39,38 @@ _NAMES_NONE = (
     " AND NOT EXISTS (SELECT 1 FROM edges"
     " WHERE edges.effect_id = e.id AND edges.kind <> :candidate)"
 )
-_HAS_NO_KEY = (
-    " AND NOT EXISTS (SELECT 1 FROM keys WHERE keys.trace_id = :trace AND keys.event_id = e.id"
-    " AND (keys.roles & 1) <> 0)"  # `is_conversation`, for its index
+_KEYS = (  # our own words, as in all that follows
+    "FROM keys WHERE keys.trace_id = :trace AND keys.event_id = e.id"
+    " AND (keys.roles & 1) <> 0"  # `is_conversation`, for its index
+)
+_HAS_NO_KEY = f" AND NOT EXISTS (SELECT 1 {_KEYS})"
+_HAS_OLD_KEY = (
+    f"EXISTS (SELECT 1 FROM (SELECT keys.key {_KEYS}) AS own JOIN searched_keys AS k"  # noqa: S608
+    " ON k.trace_id = :trace AND k.key = own.key AND (k.roles & 1) = 1 AND k.event_id < e.id)"
+)
+_LIKE_IT = (
+    " FROM events AS f WHERE f.trace_id = :trace AND f.participant = who.number"
+    f" AND f.type = {int(EventType.published)} AND NOT f.quiet"
+    " AND f.exchange = e.exchange AND f.routing_keys = e.routing_keys"
+)
+_IS_REACTION = (
+    " AND (EXISTS (SELECT 1 FROM edges"  # noqa: S608
+    " WHERE edges.effect_id = e.id AND edges.kind <> :candidate)"
+    f" OR NOT EXISTS (SELECT 1{_LIKE_IT} AND f.height < who.told) OR {_HAS_OLD_KEY}"
+    f" OR (NOT EXISTS (SELECT 1 {_KEYS}) AND (SELECT count(*) FROM (SELECT 1{_LIKE_IT}"
+    " AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.effect_id = f.id"
+    f" AND edges.kind <> :candidate) LIMIT {MANY}) AS again) < {MANY}))"
+)
+_FIRST_EVENTS = (
+    "(SELECT height, seq, type FROM events"  # noqa: S608
+    " WHERE trace_id = :trace AND participant = number"
+    f" ORDER BY height LIMIT {MOST_FIRST}) AS earliest"
+)
+# The height before which a participant had received nothing; -1 where its first event is gone.
+_TOLD = (
+    f"CASE WHEN (SELECT min(seq) FROM {_FIRST_EVENTS}) = 1 THEN coalesce("  # noqa: S608
+    f"(SELECT min(height) FROM {_FIRST_EVENTS} WHERE type = {int(EventType.received)}),"
+    f" (SELECT max(height) + 1 FROM {_FIRST_EVENTS})) ELSE -1 END"
 )
 
 
@@ -46,16 +83,22 @@ def _records(newest: int, publishes: int) -> str:
         " AS reactions, explained, spanned,"
         " CASE WHEN reactions + explained + spanned > 0 THEN coalesce((SELECT height FROM events"
         " WHERE trace_id = :trace AND participant = number ORDER BY height DESC"
-        f" LIMIT 1 OFFSET {newest - 1}), -1) END AS height"
+        f" LIMIT 1 OFFSET {newest - 1}), -1) END AS height, {_TOLD} AS told,"
+        " coalesce((SELECT recorded_at FROM events WHERE id = first_event_id), 0) AS first_at"
         " FROM participants WHERE trace_id = :trace AND number IN :numbers)"
     )
     return (
         f"{statement} SELECT number, reactions, explained, spanned,"  # noqa: S608  our own words
-        f" (SELECT {{listed}} FROM (SELECT e.id{_PUBLISHES}"
+        f" (SELECT {{listed}} FROM (SELECT e.id{_PUBLISHES}{_IS_REACTION}"
         f" ORDER BY e.height DESC LIMIT {publishes + 1}) AS newest),"
         " CASE WHEN reactions > explained + spanned THEN"
-        f" (SELECT e.id{_PUBLISHES}{_NAMES_NONE}{{none}} ORDER BY e.height DESC LIMIT 1) END,"
-        f" (SELECT e.id{_OWN_EVENTS} AND e.height = who.height) FROM who"
+        f" (SELECT e.id{_PUBLISHES}{_NAMES_NONE}{_IS_REACTION}{{none}}"
+        " ORDER BY e.height DESC LIMIT 1) END,"
+        f" (SELECT e.id{_OWN_EVENTS} AND e.height = who.height),"
+        f" explained + spanned = 0 AND NOT EXISTS (SELECT 1 FROM (SELECT *{_OWN_EVENTS}"
+        f" AND e.type = {int(EventType.published)} AND NOT e.quiet"
+        f" ORDER BY e.height DESC LIMIT {MOST_FIRST}) AS e WHERE 1 = 1{_IS_REACTION}),"
+        " first_at FROM who"
     )
 
 
@@ -73,7 +116,7 @@ async def publishers_of(
     records = {}
     for chunk in chunks(sorted({event.participant for event in events})):
         rows = await trace.connection.execute(query, binds | {"numbers": chunk})
-        for number, reactions, explained, spanned, listed, unnamed, oldest in rows:
+        for number, reactions, explained, spanned, listed, unnamed, oldest, *others in rows:
             ids = sorted(map(int, listed.split(",")), reverse=True) if listed else []
             oldest = oldest if oldest and oldest >= binds["first"] else 0
             unnamed = (unnamed or oldest) if reactions > explained + spanned else 0
@@ -84,5 +127,7 @@ async def publishers_of(
                 spanned,
                 newest=tuple(ids[:MOST_PUBLISHES]),
                 cutoff=ids[MOST_PUBLISHES] if len(ids) > MOST_PUBLISHES else oldest,
+                only_begins=bool(others[0]),
+                first_at=others[1],
             )
     return records

@@ -1,0 +1,49 @@
+"""What is said of conversations that have ended, and of those that go on, while programs work."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.store import Store
+from model.words import Via
+from tests.contract.endings import APPLICATIONS, MOMENTS, run, verdict
+
+BEGINNINGS = 16
+
+
+@pytest.fixture
+async def store(migrated_file: Path, tmp_path: Path) -> AsyncIterator[Store]:
+    """One kind of database: what they answer is compared elsewhere."""
+    shutil.copy(migrated_file, tmp_path / "itc.db")
+    store = await Store.open(f"sqlite:///{tmp_path / 'itc.db'}")
+    yield store
+    await store.close()
+
+
+@pytest.mark.parametrize("via", [Via.links, Via.conversation])
+@pytest.mark.parametrize("name", APPLICATIONS)
+async def test_what_goes_on_is_never_done_and_what_has_ended_is_where_messages_tell(
+    store: Store, name: str, via: Via
+) -> None:
+    application = APPLICATIONS[name]
+    records = run(application.programs, BEGINNINGS, 3)
+    verdicts = [await verdict(store, f"{share}", records, share, via) for share in MOMENTS]
+    assert not [lie for each in verdicts for lie in each.lies]
+    at_rest = verdicts[-1]
+    assert at_rest.ended >= BEGINNINGS
+    if via in application.tells:
+        assert at_rest.decided >= 0.95 * at_rest.ended, at_rest.sentences
+
+
+async def test_where_messages_tell_nothing_what_would_tell_is_said(store: Store) -> None:
+    records = run(APPLICATIONS["nothing"].programs, BEGINNINGS, 1)
+    at_rest = await verdict(store, "/", records, 1.0, Via.links)
+    assert at_rest.decided == 0
+    for sentence in at_rest.sentences:
+        assert sentence.endswith(
+            "without naming a cause: its id or a key in each message would tell"
+        )
