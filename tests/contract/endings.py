@@ -78,8 +78,8 @@ def run(programs: Sequence[Program], beginnings: int, seed: int) -> list[Record]
     for program in programs:
         for turn in range(beginnings if program.begins else 0):
             at = BEGINNING + (program.begins_after + turn * EVERY) * MILLISECOND
-            key = {"correlation_id": f"{program.name}-{turn}"} if program.begins_with_key else {}
-            later(at + span((0, EVERY)), program, "publish", key, 0, program.begins)
+            own = {"correlation_id": f"{program.name}-{turn}"} if program.begins_with_key else {}
+            later(at + span((0, EVERY)), program, "publish", own, 0, program.begins)
     messages = 0
     while todo:
         at, turn, program, step, properties, root, what = heapq.heappop(todo)
