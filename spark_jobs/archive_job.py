@@ -156,7 +156,7 @@ def _files(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[ArchiveF
                 piece = next(days, None)
         name = f"day={day}/{first_id}-{last_id}.parquet"
         (folder / name).parent.mkdir(exist_ok=True)
-        sync(part)  # what is archived may be pruned, and then exists nowhere else
+        sync(part)  # archived events may be pruned, and then exist nowhere else
         part.replace(folder / name)
         yield ArchiveFile(name, first_id, last_id, events, (folder / name).stat().st_size)
 

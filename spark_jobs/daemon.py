@@ -11,8 +11,7 @@ import gc
 import os
 import sys
 
-# Of what a task makes of some conversations little is a cycle: to look for those took a third of
-# its time.
+# Few of the objects that a task makes are in cycles: looking for these took a third of its time.
 YOUNG = 200_000
 
 

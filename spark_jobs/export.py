@@ -68,7 +68,7 @@ class HashedFile:
         self._file.flush()
 
     def close(self) -> None:
-        """Nothing: Arrow closes what it was given, but closing the file is up to us."""
+        """Note that Arrow is done; the file itself is closed by `open_whole`."""
         self.closed = True
 
 
@@ -112,7 +112,7 @@ def quota_check(target: Path, quota: Quota) -> Callable[[int], None]:
 
 
 def _no_check(length: int) -> None:
-    """Nothing is too much."""
+    """Accept any length."""
 
 
 def write_file(target: Path, content: bytes) -> None:

@@ -43,7 +43,7 @@ KINDS: dict[str, Kind] = {
     "archive": Kind(archive_job.ArchiveRequest, archive_job.run, {"root": "archives"}),
     "report": Kind(ReportRequest, report_job.run),
 }
-# What is not JSON in any request.
+# Fields that are no JSON, in any request.
 _READ: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("output", "root", "archives", "key_file"), Path),
     "format": FORMATS.__getitem__,
@@ -65,7 +65,7 @@ def run_job(
 
 
 def _request(kind: Kind, database: DatabaseAddress, document: Json) -> Any:
-    """A request as its class; what is not given, or is nothing, is as that has it."""
+    """A request as its class, with that one's defaults for missing and empty fields."""
     arguments: Json = {"database": database}
     for name in (column.name for column in fields(kind.request)):
         value = document.get(kind.names.get(name, name))

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 Json: TypeAlias = dict[str, Any]
 
-# How long a job may take to remove its half-written file when the service is gone.
+# A job's time to remove its half-written file when the service is gone.
 LEAVE_SECONDS = 5.0
-# After so long without a job the machine may have time for making Spark's next start shorter.
+# After this long without a job the machine may have time to make Spark's next start shorter.
 QUIET_SECONDS = 60.0
-# How long Spark may take for a job of nothing, after one that failed.
+# Spark's time for an empty job, after one that failed.
 TRIAL_SECONDS = 20.0
 START_FAILED, SPARK_GONE = 3, 4
 
@@ -129,7 +129,7 @@ class Worker:
         self._cancelled.discard(job)
 
     def _report_failure(self, spark: SparkSession, job: int, problem: Problem, reason: str) -> None:
-        """Say so, and leave where Spark fails with everything else, too."""
+        """Report a failed job, and leave if Spark fails with an empty one, too."""
         leaving = problem is Problem.failed and not works(spark)
         self._say("error", id=job, problem=problem, reason=reason, leaving=leaving)
         if leaving:
@@ -171,9 +171,9 @@ def warm_up(spark: SparkSession, database_url: str) -> None:
 
 
 def works(spark: SparkSession) -> bool:
-    """Tell whether Spark still does a job of nothing, Python workers included, within its time.
+    """Tell whether Spark still does an empty job, Python workers included, within its time.
 
-    What a part of Spark that stopped by itself or was stopped makes of a job has many texts.
+    A stopped part of Spark fails jobs with too many different texts to tell by these.
     """
     finished = threading.Event()
 

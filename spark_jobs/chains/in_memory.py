@@ -67,7 +67,7 @@ def leads(span: SpanColumns, via: Via) -> bool:
 
 
 def _steps(span: SpanColumns, via: Via) -> tuple[int, Longs, Longs]:
-    """Return the number of places, and the steps between them in their order."""
+    """The number of positions, and the steps between them in their order."""
     size = len(span.ids)
     # Views and no lists of them, which would take four times the memory.
     pairs = [_messages(span), span.links]

@@ -28,7 +28,7 @@ from spark_jobs.events.ranges import Range, Ranges, compare_rows, merge_ranges
 
 Form: TypeAlias = Literal["ranges", "scan", "walk"]
 
-# What a participant's look-ups cost, in rows that could be compared in the same time. Measured on
+# The cost of a participant's look-ups, in rows that could be compared in the same time: measured on
 # SQLite, on two busy cores: with 64 participants 25 to 650 µs (it grows with the logarithm of the
 # answer) against 1 to 3 µs per row, so 10 to 400 rows; with up to 4,000 short-lived ones, whose
 # clocks are long, 55 to 180 µs against 5 to 14 µs, so 7 to 30 rows.

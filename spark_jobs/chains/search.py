@@ -60,7 +60,7 @@ class ChainResult:
 
     @property
     def participants(self) -> list[int]:
-        """Whose events they are."""
+        """The participants of its events."""
         return numbers_of(self.ranges)
 
 

@@ -207,7 +207,7 @@ def _from_which(history: History, start: ChainEnd, holds: Holds) -> list[Range]:
         if holds(mark)
     }
     firsts = first_reached(tops, holds, lambda heights: history.first_at_or_above(trace, heights))
-    # What is stored meanwhile comes after these, so that it holds for that too.
+    # Events stored meanwhile come after these, so it holds for them too.
     return [
         Range(number, first.height, MAX_ID, first.id, MAX_ID, first.seq, MAX_ID)
         for number, first in firsts.items()

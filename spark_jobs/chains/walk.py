@@ -97,7 +97,7 @@ class _StoredFrontier(Frontier):
         self._connection = connection
         self._trace = trace
         self._converses = converses
-        # Of a participant and a conversation: the nearest event that led there.
+        # By participant and conversation: the nearest event that led there.
         self._nearest: dict[tuple[int, bytes], int] = {}
 
     def neighbours(self, limit: int | None) -> set[int]:

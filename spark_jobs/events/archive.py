@@ -93,7 +93,7 @@ class Archive(ArchiveManifest):
                 yield part
 
     def _file(self, part: ArchiveFile, columns: Sequence[str]) -> ds.Dataset:
-        """One file, whose columns are null where it was written before they were thought of."""
+        """One file; columns that are newer than it are null."""
         schema = arrow_schema(columns)
         return ds.dataset(str(self.folder / part.file), schema=schema, format="parquet")
 
@@ -105,7 +105,7 @@ class Archive(ArchiveManifest):
 
 
 def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, with no for flags that were not written."""
+    """The batch, with missing flags as False."""
     for index, field in enumerate(batch.schema):
         if field.type == FLAG:
             batch = batch.set_column(index, field, pc.fill_null(batch.column(index), False))

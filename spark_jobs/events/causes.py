@@ -13,7 +13,7 @@ Row: TypeAlias = tuple[int, str | None, int, int | None, int | None, int | None,
 class NamedCause(NamedTuple):
     """A cause, and the rule and the kind of the edge from it; what the broker did has no rule.
 
-    Where it stands is None once the store has it no more. ``recorded_at`` in µs.
+    Its position is None once the store has it no more. ``recorded_at`` in µs.
     """
 
     cause: int
@@ -26,7 +26,7 @@ class NamedCause(NamedTuple):
 
     @property
     def is_located(self) -> bool:
-        """Tell whether it is known where it stands."""
+        """Tell whether its position is known."""
         return self.participant is not None
 
     @property
@@ -43,7 +43,7 @@ class NamedCause(NamedTuple):
 
 
 def causes_in(text: str | None, *, candidates: bool = False) -> list[NamedCause]:
-    """The causes by id, and then by rule; with ``candidates`` those too that only may be."""
+    """The causes by id, and then by rule; ``candidates`` includes merely possible ones."""
     rows = link_rows(text) if text else []
     causes = (
         NamedCause(row[0], None if row[2] in BY_BROKER else row[1], EdgeKind(row[2]), *row[3:])

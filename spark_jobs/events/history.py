@@ -52,7 +52,7 @@ from statements import (
 
 # Participants per statement: SQLite takes a million characters, one participant takes up to 45.
 STATEMENT_ROWS = 4000
-# Of equal messages so many are told to each task.
+# At most this many equal messages are sent to each task.
 MOST_EQUAL = 100_000
 
 Item = TypeVar("Item")
@@ -60,7 +60,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class ChainEnd:
-    """One end of a chain: its place and its clock."""
+    """One end of a chain: its position and its clock."""
 
     id: int
     trace: int
@@ -73,7 +73,7 @@ class ChainEnd:
 
     @property
     def dot(self) -> Dot:
-        """Its place in causal order."""
+        """Its position in causal order."""
         return Dot(self.interval, self.height)
 
 
@@ -109,7 +109,7 @@ class History:
         return bool(self.connection.rows(f"SELECT id FROM events WHERE id = {int(event_id)}"))
 
     def participants(self, trace: int, first_id: int, last_id: int) -> list[ParticipantSpan]:
-        """List who has events with ids in the span."""
+        """The participants with events in a span of ids."""
         return [
             ParticipantSpan(*row)
             for batch in self.connection.query(acting_sql(Question(trace, first_id, last_id)))

@@ -17,8 +17,8 @@ from spark_jobs.events.archive import Archive
 from spark_jobs.events.history import History, members_sql
 from spark_jobs.events.ranges import Longs, Range, Ranges
 
-# What one task may hold: about 16 MB of rows, so that several tasks, the copies on their way
-# through the JVM and the driver's all fit on a small machine.
+# Rows of one task: about 16 MB, so that several tasks, the copies on their way through the JVM and
+# the driver's all fit on a small machine.
 SLICE_BYTES = 16 << 20
 LEAST_ROWS, MOST_ROWS = 500, 20_000
 # A chain that makes up at least this fraction of its span is read by spans of ids.

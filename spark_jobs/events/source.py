@@ -13,7 +13,7 @@ from spark_jobs.events.slices import Slice
 from spark_jobs.spark.columns import restore, select
 from spark_jobs.spark.database import DatabaseAddress
 
-# What is read of an event's cause: the cause's own columns.
+# Columns of an event's cause, by the names that they have beside the event.
 CAUSE_COLUMNS = {
     "cause_participant": "participant",
     "cause_height": "height",

@@ -62,12 +62,12 @@ def caption(event: dict[str, Any]) -> str:
     """An event in a few words: ``12 published to orders ["order.new"]``."""
     word = EventType(event["type"])
     if word is EventType.published:
-        place = f"to {event['exchange'] or '(default)'}"
+        target = f"to {event['exchange'] or '(default)'}"
     else:
-        place = f"from {event['queue'] or ''}"
+        target = f"from {event['queue'] or ''}"
     quiet = " (quiet)" if event["quiet"] else ""
     equal = f" (one of {event['candidates']} equal messages)" if event["candidates"] else ""
-    return f"{event['id']} {word.name} {place} {event['routing_keys']}{quiet}{equal}"
+    return f"{event['id']} {word.name} {target} {event['routing_keys']}{quiet}{equal}"
 
 
 def _renderer(
@@ -124,11 +124,11 @@ def _write_dot(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
 # Mermaid
 
 
-# Of a text that is longer than this Mermaid draws nothing but that it is too long.
+# Mermaid refuses a longer text.
 MERMAID_CHARACTERS = 50_000
 MERMAID_NOTE = 200  # of these, room to say what is left out
 EVENT_END = "\0"  # between events, until they are written; texts have none
-# What Mermaid's grammar may take for syntax; each has a code that is shown as the character.
+# Characters and words that Mermaid may take for syntax; each has a code, shown as the character.
 MERMAID_OWN = re.compile(r"[^\w .,/()@\[\]'*+=|-]|->|--|\bend\b", re.IGNORECASE)
 
 

@@ -26,10 +26,9 @@ BIDIRECTIONAL = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{BIDIRECTIONAL}]")
 # In a cell, which may have lines.
 IN_CELLS = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029{BIDIRECTIONAL}]")
-# What a cell is quoted for.
+# A cell with one of these is quoted.
 QUOTED = re.compile('[",\r\n]')
-# What a spreadsheet takes for the beginning of a formula; the wide ones are those of East Asian
-# keyboards.
+# In spreadsheets these begin a formula; the wide ones are on East Asian keyboards.
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
 

@@ -23,7 +23,7 @@ from spark_jobs.progress import Meter
 from spark_jobs.spark.database import DatabaseAddress
 from spark_jobs.spark.failures import spark_errors
 
-# How many slices' rendered events the driver may hold at a time, however large the cluster.
+# Slices whose rendered events the driver holds at a time, however large the cluster.
 MOST_IN_WAVE = 16
 
 T = TypeVar("T")

@@ -87,14 +87,14 @@ def _info(shapes: PeriodShapes, facts: Json, count: int) -> Json:
 
 
 def _channel(route: Route) -> tuple[bool, str, str]:
-    return route.is_send, route.place, route.key
+    return route.is_send, route.address, route.key
 
 
 def _channel_name(channel: tuple[bool, str, str]) -> str:
-    is_send, place, key = channel
+    is_send, name, key = channel
     if not is_send:
-        return f"queue.{place}"
-    return f"{place}.{key}" if place and key else place or key or "default"
+        return f"queue.{name}"
+    return f"{name}.{key}" if name and key else name or key or "default"
 
 
 def _ids(keys: Sequence[Any], name: Any) -> dict[Any, str]:

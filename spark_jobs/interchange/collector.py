@@ -28,7 +28,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds
 TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
 MOST_ANSWER = 65_536  # bytes of an answer that are read
 HEADERS = {"content-type": "application/x-protobuf", "content-encoding": "gzip"}
-# What the protocol says may be tried again.
+# Statuses after which, by the protocol, a request may be repeated.
 FOR_A_WHILE = frozenset({429, 502, 503, 504})
 
 
@@ -97,7 +97,7 @@ def _read_head(response: httpx2.Response) -> bytes:
 
 
 def _quote(response: httpx2.Response, answer: bytes) -> str:
-    """The words in it, where they are text."""
+    """The beginning of an answer that is text."""
     kind = response.headers.get("content-type", "")
     if not kind.startswith(("text/plain", "application/json")):
         return ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from model.conversations import BrokerAct, Conversation, Message
     from spark_jobs.reports.conversations import ConversationRows
 
-# What is so from the beginning has this time, as the standard says.
+# The time of attributes that never change, by the standard.
 EPOCH_BEGIN = "1970-01-01T00:00:00Z"
 
 EVENT_ATTRIBUTES = {
@@ -237,7 +237,7 @@ def _object(
 
 
 def _relations(related: list[tuple[str, str]]) -> list[dict[str, str]]:
-    """Relations, of two to one object the first: pm4py drops one, which one it does not say."""
+    """Relations, the first one to each object: pm4py drops one of two."""
     first: dict[str, str] = {}
     for name, word in related:
         first.setdefault(name, word)

@@ -1,7 +1,7 @@
 """A period for the tools that people have: OCEL 2.0, OpenTelemetry's protocol, AsyncAPI 3.
 
 Conversations that began in the period become an event log, or spans in a file or at a collector;
-what was seen in it becomes a document of channels, operations and messages.
+its events become a document of channels, operations and messages.
 """
 
 from __future__ import annotations

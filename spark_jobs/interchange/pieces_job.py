@@ -106,7 +106,7 @@ def _pack(
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pack, tally = packer(), WrittenCount()
         for rows in conversations_in(batches, via, gaps):
-            # What is gathered may have begun a moment outside: blocks of ids are no exact bounds.
+            # Some may have begun a moment outside: blocks of ids are no exact bounds.
             if begin <= rows.conversation.began_at < end:
                 tally.events += len(rows.rows)
                 tally.conversations += 1

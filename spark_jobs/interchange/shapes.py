@@ -30,7 +30,7 @@ _FORMATS = ("date", "date-time", "uuid")
 
 
 class Shape:
-    """The shape of the values at one place.
+    """The shape of the values at one path.
 
     Attributes:
         count: how many values there were.
@@ -65,7 +65,7 @@ class Shape:
                 self.items.add(item, depth + 1)
 
     def merge(self, sample: Shape) -> None:
-        """Take in what another one has seen."""
+        """Add the values of another sample."""
         self.count += sample.count
         self.types |= sample.types
         if sample.formats is not None:
@@ -136,7 +136,7 @@ class Shape:
             self._field(name).add(member, depth + 1)
 
     def _field(self, name: str) -> Shape:
-        """Return the shape to which what is under a name belongs."""
+        """The shape of the values under a name."""
         name = storable(name)
         if self.fields is not None and (len(name) > LONGEST_NAME):
             self._forget_names()
@@ -163,7 +163,7 @@ class Shape:
                 schema.setdefault("patternProperties", {})[pattern] = shape.schema()
             else:
                 schema.setdefault("properties", {})[name] = shape.schema()
-        # Where some values are no objects, nothing is in all of them.
+        # No field is in all values if some of these are no objects.
         in_all = [name for name, shape in sorted(self.fields.items()) if shape.count == self.count]
         if in_all:
             schema["required"] = in_all
@@ -191,17 +191,16 @@ JAVASCRIPT_NAMES = frozenset(
 
 
 def _means_something(name: str) -> bool:
-    """Tell whether readers of JSON take a field of this name for something else than a field.
+    """Tell whether readers of JSON take a field of this name for more than a field.
 
-    ``$ref`` is replaced by what it points to, wherever it stands, and ``<<`` merges into its object
-    where JSON is read as YAML: by a pattern a schema can say them without having such a field
-    itself.
+    ``$ref`` is replaced by its target, wherever it stands, and ``<<`` merges into its object where
+    JSON is read as YAML. A pattern describes such a field without a field of that name.
     """
     return name.startswith("$") or name == "<<" or name in JAVASCRIPT_NAMES
 
 
 def formats_of(text: str) -> set[str]:
-    """Return those of the formats that we know that a text is in."""
+    """The known formats of a text."""
     if len(text) > LONGEST_FORMATTED:
         return set()
     return {name for name in _FORMATS if _is_format(name, text)}

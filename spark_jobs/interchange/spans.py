@@ -145,13 +145,13 @@ class _Spans:
             if rejected_at is None
             else (rejected_at, rejected_at)
         )
-        for place, death in reversed(deaths.news(event.deaths)):
+        for index, death in reversed(deaths.news(event.deaths)):
             times = (
                 interval
                 if death.reason == "rejected" or rejected_at is None
                 else (rejected_at, event.recorded_at)
             )
-            yield self._act(f"move\0{place}", death.queue, death.reason, event, times, trace, outer)
+            yield self._act(f"move\0{index}", death.queue, death.reason, event, times, trace, outer)
 
     def _act(
         self,
@@ -192,21 +192,21 @@ class _Spans:
         links: tuple[Context, ...],
     ) -> ExportedSpan:
         event, failure = message.record, message.failure
-        place = destination(event.exchange, _key(event))
+        target = destination(event.exchange, _key(event))
         error = failure.kind if failure and failure.kind == "unroutable" else None
         return ExportedSpan(
             event.name,
             context,
             parent.span_id if parent else None,
             is_remote,
-            f"publish {place}",
+            f"publish {target}",
             OtlpKind.producer,
             event.recorded_at,
             event.recorded_at,
             {
                 "messaging.operation.name": "publish",
                 "messaging.operation.type": "send",
-                "messaging.destination.name": place,
+                "messaging.destination.name": target,
                 **_error_type(error),
                 **self._common(event),
             },
@@ -223,7 +223,7 @@ class _Spans:
         outer: Context | None,
     ) -> Iterator[ExportedSpan]:
         event, queue = delivery.record, delivery.record.queue or copy.queue
-        place = destination(event.exchange, _key(event), queue)
+        target = destination(event.exchange, _key(event), queue)
         if not message.unseen:
             queue_context = Context(trace, self._id(event.id, event.recorded_at, "queue"))
             yield ExportedSpan(
@@ -235,7 +235,7 @@ class _Spans:
                 OtlpKind.internal,
                 event.recorded_at - max(0, delivery.queued),
                 event.recorded_at,
-                {"messaging.destination.name": place, **self._common(event)},
+                {"messaging.destination.name": target, **self._common(event)},
             )
             outer = queue_context
         context = Context(trace, self._id(event.id, event.recorded_at, "receive"))
@@ -258,7 +258,7 @@ class _Spans:
             {
                 "messaging.operation.name": "deliver",
                 "messaging.operation.type": word,
-                "messaging.destination.name": place,
+                "messaging.destination.name": target,
                 **({"itc.until": end_kind} if end_kind else {}),
                 **_error_type(error),
                 **self._common(event),
@@ -281,7 +281,7 @@ class _Spans:
                 {
                     "messaging.operation.name": name,
                     "messaging.operation.type": "settle",
-                    "messaging.destination.name": place,
+                    "messaging.destination.name": target,
                     **self._common(event),
                 },
             )

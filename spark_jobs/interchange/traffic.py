@@ -41,7 +41,7 @@ class Route(NamedTuple):
     """A way of messages: to an exchange with a routing key, or from a queue (the key is empty)."""
 
     is_send: bool
-    place: str
+    address: str
     key: str
     participant: str
     type: str
@@ -60,7 +60,7 @@ class MessageNotes:
         self.payload, self.headers = Shape(), Shape()
 
     def merge(self, notes: MessageNotes) -> None:
-        """Take in what another one has seen."""
+        """Add the notes of another part."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(notes, name))
         self.content_types.update(notes.content_types)
@@ -107,16 +107,16 @@ class PeriodShapes:
         is_send = row["type"] == EventType.published
         kind = type_of(properties, *_first_address(row, properties, routing_keys), row["payload"])
         key = routing_keys[0] if routing_keys else ""
-        place, key = (row["exchange"], key) if is_send else (_stable_name(row["queue"] or ""), "")
+        address, key = (row["exchange"], key) if is_send else (_stable_name(row["queue"] or ""), "")
         self.events += 1
-        if not self._note(Route(is_send, place, key, row["participant_name"], kind), 1):
+        if not self._note(Route(is_send, address, key, row["participant_name"], kind), 1):
             return
         # A message is looked at once: where it was published, if that was seen.
         if is_send or row["match"] == Match.unmatched:
             self._look_at(self.messages[kind], properties, row["payload"], row["payload_cut"])
 
     def merge(self, shapes: PeriodShapes) -> None:
-        """Take in what another one has seen."""
+        """Add the notes of another part."""
         self.events += shapes.events
         self.left_out += shapes.left_out
         for route, count in sorted(shapes.paths.items(), key=_commonest):
@@ -176,7 +176,7 @@ class PeriodShapes:
 
 
 def _first_address(row: Row, properties: Json, routing_keys: list[str]) -> tuple[str, list[str]]:
-    """Return where the message was published to, before it died."""
+    """The exchange and routing keys that a message was published with, before it died."""
     if row["match"] == Match.dead_lettered and (deaths := deaths_of(properties)):
         oldest = deaths[-1]
         return oldest.exchange or "", [*map(_stable_name, oldest.routing_keys)]
@@ -184,14 +184,14 @@ def _first_address(row: Row, properties: Json, routing_keys: list[str]) -> tuple
 
 
 def _stable_name(name: str) -> str:
-    """A name that the broker made up as what all such names begin with: they are one address."""
+    """The name, or the beginning of one that the broker makes up: all of these are one address."""
     return next(
         (prefix for prefix in BROKER_NAMES if name.startswith((f"{prefix}-", f"{prefix}."))), name
     )
 
 
 def json_in(body: bytes | None, content_type: object) -> Any:
-    """A body's JSON, or `_NOTHING`: where nothing says so it is JSON if it is a table or list."""
+    """A body's JSON, or `_NO_JSON`; without a content type, a table or list counts as JSON."""
     if not body or fault_of(body) is not None:
         return _NO_JSON
     says_so = _is_text(content_type) and "json" in str(content_type).lower()

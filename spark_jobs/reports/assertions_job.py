@@ -129,7 +129,7 @@ def _add(tallies: Sequence[AssertionTally], frame: DataFrame) -> None:
         sums = findings.groupBy("assertion", "verdict").agg(F.sum("count").alias("count"))
         for row in sums.collect():
             tallies[row["assertion"]].counts[row["verdict"]] += row["count"]
-        # Of all assertions at once: each query more would go through all that was found.
+        # One query for all assertions: each further one would read all findings again.
         newest = Window.partitionBy("assertion").orderBy(
             F.col("verdict") != "violated", F.desc("event")
         )

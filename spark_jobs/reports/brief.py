@@ -185,7 +185,7 @@ def _events(conversation: Conversation) -> Iterator[tuple[int, int, int]]:
 
 
 def features_of(conversation: Conversation, rows: Mapping[int, Row]) -> list[str]:
-    """What a conversation may share with others: participants, headers, exchanges, sizes.
+    """Features that other conversations may share: participants, headers, exchanges, sizes.
 
     Each is a line of a kind, a type and a value, see `parts_of`.
     """

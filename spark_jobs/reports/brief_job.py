@@ -23,8 +23,7 @@ _OF_EVENTS = (*COLUMNS, "payload_bytes", "place")
 _LINES = "line string"
 _ARROW = pa.schema([("line", pa.string())])
 _ROWS = 500
-# Where the frame is persisted. From there Spark would otherwise bring parts back into memory,
-# whole and whatever its size.
+# The frame is persisted on disk alone: Spark would bring parts back into memory, of any size.
 STORAGE = StorageLevel.DISK_ONLY
 
 
@@ -40,7 +39,7 @@ def briefs(
 ) -> Briefs | None:
     """Briefs of what began in a period; effects are looked for up to ``wait`` µs after its end.
 
-    None if there is nothing. Whoever reads the frame more than once has to persist it (`KEPT`).
+    None if there are none. A frame that is read more than once has to be persisted (`STORAGE`).
     """
     end_at = period.until + wait
     frame = conversation_events(spark, database, period, via, end_at=end_at, columns=_OF_EVENTS)

@@ -53,7 +53,7 @@ def contrasts(
                     chance=chance,
                 )
             )
-    # Where only some have a message at all, its headers and size say nothing more.
+    # Headers and size of a message say nothing more if only some have the message at all.
     types = {entry.type for entry in common if entry.kind == "message"}
     common = [entry for entry in common if entry.kind == "message" or entry.type not in types]
     common.sort(key=lambda entry: (-entry.score, entry.kind, entry.value))

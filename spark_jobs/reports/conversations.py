@@ -249,7 +249,7 @@ _KEYS = pa.schema([("event_id", pa.int64()), ("key", pa.binary())])
 
 
 def _columns(connection: Connection, sql: str) -> list[Longs]:
-    """An answer of two columns of numbers."""
+    """Two columns of numbers, by a query."""
     batches = [*connection.query(sql, 65536)]
     return [
         np.concatenate(
@@ -266,7 +266,7 @@ def is_member(ids: Longs, events: Longs) -> np.ndarray[Any, np.dtype[np.bool_]]:
 def conversations_in(
     batches: Iterable[pa.RecordBatch], via: Via, gaps: Sequence[Gap] = ()
 ) -> Iterator[ConversationRows]:
-    """Each conversation of a partition of `gathered`; without ``gaps`` as if there were none."""
+    """The conversations in a partition's rows; ``gaps`` are those that they may lie in."""
     rows = (row for batch in batches for row in batch.to_pylist())
     for root, event_rows in groupby(rows, key=lambda row: row["root"]):
         members: dict[int, Row] = {}
@@ -331,7 +331,7 @@ def conversation_of_rows(
 
 @lru_cache(maxsize=4096)
 def _names(text: str) -> tuple[str, ...]:
-    """A list as the store has it; the same few come again and again."""
+    """The names in a stored list; the same few lists come again and again."""
     return tuple(json.loads(text))
 
 

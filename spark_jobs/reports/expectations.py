@@ -221,7 +221,7 @@ class Thresholds(NamedTuple):
 
 @dataclass(frozen=True)
 class Norms:
-    """What is normal, by a tally. ``patience``: the age from which a type's messages are judged."""
+    """Norms by a tally. ``patience``: the age from which a type's messages are judged."""
 
     expectations: tuple[Expectation, ...]
     orders: tuple[TypeOrder, ...]
@@ -285,7 +285,7 @@ def _orders(tally: CaseCounts, thresholds: Thresholds) -> Iterable[TypeOrder]:
     for name, predecessor in pairs:
         predecessors[name].add(predecessor)
     for name, predecessor in sorted(pairs):
-        # Of two that are always before each other neither follows from the other.
+        # Neither of two types that always precede each other follows from the other.
         if not any(
             predecessor in predecessors[mid] and mid not in predecessors[predecessor]
             for mid in predecessors[name]
@@ -398,7 +398,7 @@ class VariantCount(NamedTuple):
     rare: bool | None
 
 
-# Where more than this share of a type's conversations are rare, being rare says nothing.
+# Being rare says nothing if more than this share of a type's conversations are.
 _VARIED = 0.1
 
 

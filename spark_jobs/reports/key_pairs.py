@@ -33,7 +33,7 @@ MOST_CHANCE = 0.1
 LEAST_MEASURED = 0.25
 # Messages that a hit may mean, on average: a conversation has a few.
 MOST_MEANT = 4.0
-# How often a value is made up anew, on average.
+# Times that a value is made up anew, on average.
 MOST_ORIGINS = 1.5
 # The same for short values, equal by accident: numbers that several programs count up.
 MOST_ORIGINS_SHORT = 1.1
@@ -115,7 +115,7 @@ class Proposal:
         name = "found-" + _slug(best.child.text)
         if self.kind == "conversation":
             texts = dict.fromkeys(
-                place.text for pair in self.pairs for place in (pair.child, pair.parent)
+                path.text for pair in self.pairs for path in (pair.child, pair.parent)
             )
             if len(texts) == 1:
                 return [{"name": name, "kind": self.kind, "child": best.child.text}]

@@ -1,7 +1,7 @@
-"""The process of a look (`look`): reads an order from stdin, answers with one line on stdout, ends.
+"""The process of a look (`look`): reads an order from stdin, and answers with a line on stdout.
 
-It works beside capture: with the lowest priority, an eighth of the time, with bounds on memory and
-processor time, and without Spark. It does not answer if it reaches a bound.
+It works beside capture, without Spark: at the lowest priority, an eighth of the time, within bounds
+on memory and processor time. It does not answer if it reaches a bound.
 """
 
 from __future__ import annotations

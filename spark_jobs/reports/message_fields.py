@@ -1,9 +1,9 @@
-"""Flattening of a message, place by place: the values by which a rule of links could read it.
+"""The fields of a message, flat: paths and the values by which a rule of links could read it.
 
-A place is written as AsyncAPI's runtime expression, as rules are; a value is what rules take for
-one: text, a whole number, a byte array of an AMQP table. A list of these has its elements' values,
-its last two under places of their own as well, since stacks are read from their end. Everything is
-bounded, and what is beyond a bound is counted. Nothing here does I/O.
+A path is AsyncAPI's runtime expression, as in rules; a value is text, a whole number or a byte
+array of an AMQP table. A list of these has its elements' values, and its last two under paths of
+their own, since stacks are read from their end. Everything is bounded, and values beyond a bound
+are counted. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from model.bodies import parse
 from model.texts import storable
 
-Field: TypeAlias = tuple[str, str]  # the place, and its value
+Field: TypeAlias = tuple[str, str]  # the path, and its value
 
 MOST_FIELDS = 200  # of one message
 MOST_DEPTH = 6
@@ -40,12 +40,12 @@ EMPTY_VALUES = frozenset(
 
 
 def fields_of(properties: Any, body: bytes, skipped: Counter[str]) -> list[Field]:
-    """The places of a message that hold values, with each value.
+    """The paths of a message that hold values, with each value.
 
     Args:
         properties: as the store's JSON has them, the headers among them.
         body: as far as it is whole and not too large; otherwise empty.
-        left: counts what is beyond the bounds.
+        skipped: counts values beyond the bounds.
     """
     fields: list[Field] = []
     if not isinstance(properties, dict):
@@ -71,7 +71,7 @@ def fields_of(properties: Any, body: bytes, skipped: Counter[str]) -> list[Field
     return fields
 
 
-# What is found, what is left out, and whether it is of an AMQP table.
+# Fields found, counts of those left out, and whether they are of an AMQP table.
 _Walked: TypeAlias = tuple[list[Field], Counter[str], bool]
 
 
@@ -98,7 +98,7 @@ def _elements(path: str, tree: list[Any], depth: int, walked: _Walked) -> None:
     """A list's values, or what stands in its first tables."""
     fields, skipped, of_table = walked
     values = [value_of(element, of_table, skipped) for element in tree[: MOST_VALUES + 1]]
-    if depth and len(tree) <= MOST_VALUES:  # the whole body is no place
+    if depth and len(tree) <= MOST_VALUES:  # the whole body is no field
         present = [(path, value) for value in values if value is not None]
         fields += present
         for back in (-1, -2) if present else ():
@@ -109,13 +109,13 @@ def _elements(path: str, tree: list[Any], depth: int, walked: _Walked) -> None:
             _walk(f"{path}/{index}", element, depth + 1, walked)
 
 
-# Messages have the same places again and again.
+# Messages have the same paths again and again.
 _paths: dict[tuple[str, str], str] = {}
 _MOST_PATHS = 10_000
 
 
 def _child_path(parent: str, name: str) -> str:
-    """The place of a field."""
+    """The path of a field."""
     path = _paths.get((parent, name))
     if path is None:
         if len(_paths) >= _MOST_PATHS:
@@ -126,7 +126,7 @@ def _child_path(parent: str, name: str) -> str:
 
 
 def value_of(raw: Any, of_table: bool, skipped: Counter[str]) -> str | None:
-    """A value as text that tells it from others, as rules do; None if it is none.
+    """A value as text that tells it from others, as rules do; None for a value of no use.
 
     ``of_table``: it is of an AMQP table, where ``{"base64": …}`` is a byte array.
     """

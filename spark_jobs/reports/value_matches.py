@@ -185,7 +185,7 @@ def _expand(publishes: Longs, deliveries: Longs, begin: Longs, end: Longs) -> tu
 
 
 def _beginnings(rows: Rows, is_met: Flags) -> Longs:
-    """How often each row's value was made up anew at its path: published without being handed."""
+    """The times that each row's value was made up anew at its path: published, not handed on."""
     order = np.lexsort((rows.event, rows.participant, rows.path, rows.value))
     number = _runs(rows.value[order], rows.path[order])
     starts = np.flatnonzero((rows.is_publish & ~is_met)[order])

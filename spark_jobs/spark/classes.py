@@ -25,7 +25,7 @@ from spark_jobs.spark.java import FOLDER, SUFFIX, archive_of, check_java
 from spark_jobs.spark.session import SparkSettings, open_session
 
 PART = "making-"
-# How long the JVM may take to write the archive when it ends: 4 s on an idle machine.
+# The JVM's time to write the archive when it ends: 4 s on an idle machine.
 WRITE_SECONDS = 120.0
 LOWEST_PRIORITY = 19
 

@@ -88,8 +88,7 @@ WORDS: dict[Dialect, dict[str, str]] = {
     },
 }
 
-# What led to an event beside its cause, each with its rule and where it stands, in no order;
-# candidates among it.
+# Further causes of an event, each with its rule and position, in no order; candidates among them.
 _LINKS = (
     "(SELECT CAST({rows}({row}(g.cause_id, g.rule, g.kind,"
     " n.participant, n.height, n.seq, n.recorded_at)) AS TEXT)"

@@ -144,7 +144,7 @@ def _start(settings: SparkSettings, sharing: str) -> SparkSession:
         builder = builder.config(name, value)
     try:
         if settings.secret and not settings.is_local:
-            # What is configured before the JVM starts is on its command line, for all to read.
+            # Settings made before the JVM starts are on its command line, for all to read.
             _start_jvm(configuration)
             builder = builder.config("spark.authenticate.secret", settings.secret)
         spark = builder.getOrCreate()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("app", "itc", "model", "statements", "web/app")
+ROOMS = ("app", "itc", "model", "spark_jobs", "statements", "web/app")
 
 # "What is read" is the rows or the fields that are read; "how long it may take" is a time. But a
 # comment behind code may go on with the code's own noun: `MOST = 9  # of a queue`.

@@ -1,7 +1,7 @@
 """Verdicts by clocks on a message of a type in a delivery's past. Nothing here does I/O.
 
 Two facts about each participant suffice: the first messages of the type that it published or was
-handed, and its first delivery whose publish was not observed. The cause of that one is in no clock,
+handed, and its first delivery whose publish was not observed. No clock has the cause of that one,
 so anything may be behind it.
 """
 

@@ -104,9 +104,8 @@ def findings_in(
     for number, assertion in numbered:
         span = matters(assertion, conversation)
         has_gap = may_lack(gaps, *span)
-        if not isinstance(
-            assertion.requirement, Precedence
-        ):  # whose past says itself where it is open
+        # The past of a precedence shows itself where it is open.
+        if not isinstance(assertion.requirement, Precedence):
             has_gap |= may_lack(breaks.doubtful, *span) or breaks.are_in(gathered_rows.rows)
         for judgement in judge(assertion, causation, read_until=newest_at, has_gap=has_gap):
             yield number, judgement
