@@ -210,6 +210,12 @@ class Delivery:
         """The queue that it came from."""
         return self.record.queue
 
+    @property
+    def mover(self) -> str | None:
+        """The shovel or federation link that took it elsewhere, if one did."""
+        is_back = self.settlement in (Disposition.rejected, Disposition.returned)
+        return None if self.leads_to or is_back else self.record.mover
+
 
 @dataclass(frozen=True, slots=True)
 class Copy:
@@ -347,6 +353,12 @@ class Conversation:
     amplification: Amplification
     loops: tuple[Loop, ...]
     truncated: bool
+
+    def crossing_events(self) -> list[int]:
+        """Deliveries that left by a shovel or a federation link, and publishes that came by one."""
+        came = [m.event for m in self.messages if m.record.mover is not None and not m.led_by]
+        copies = (copy for message in self.messages for copy in message.copies)
+        return came + [d.event for copy in copies for d in copy.deliveries if d.mover]
 
     @property
     def seconds(self) -> float:
@@ -703,7 +715,7 @@ class _Assembly:
             return ()
         handed: dict[int, ConversationEvent] = {}
         for event in self.events.values():
-            if event.type is EventType.received:
+            if event.type is EventType.received and event.mover is None:
                 handed.setdefault(event.participant, event)
         return tuple(
             event.name
@@ -737,7 +749,7 @@ class _Assembly:
         pending: dict[int, str] = {}
         young_from = (now or sys.maxsize) - self._patience()
         for event in self.events.values():
-            if event.type is not EventType.received or event.id in caused:
+            if event.type is not EventType.received or event.mover or event.id in caused:
                 continue
             if event.settlement in (Disposition.rejected, Disposition.in_hand):
                 continue
@@ -832,9 +844,9 @@ def _is_held(delivery: Delivery) -> bool:
 
 
 def _is_vague(copy: Copy) -> bool:
-    """Tell whether a copy's consumer, or its fate after a rejection, is unknown."""
-    last = copy.deliveries[-1].record if copy.deliveries else None
-    return last is None or last.settlement is Disposition.rejected
+    """Tell whether a copy's consumer is unknown, or its fate elsewhere, or after a rejection."""
+    last = copy.deliveries[-1] if copy.deliveries else None
+    return last is None or last.settlement is Disposition.rejected or last.mover is not None
 
 
 def _final_death(head: ConversationEvent, deliveries: Sequence[ConversationEvent]) -> Death | None:
@@ -913,7 +925,9 @@ def sentence_of(
         clauses.append(f"{times:,} {_FAILURE_WORDS.get(kind, f'died in {queue}')}")
     if copies := counts.waiting:
         clauses.append(f"{copies:,} {verb(copies, 'was', 'were')} not handed over yet")
-    deliveries = (d for message in messages for copy in message.copies for d in copy.deliveries)
+    deliveries = [d for message in messages for copy in message.copies for d in copy.deliveries]
+    for mover, times in Counter(d.mover for d in deliveries if d.mover).most_common(3):
+        clauses.append(f"{times:,} left by {mover}")
     if holders := [delivery.record.name for delivery in deliveries if _is_held(delivery)]:
         number, names = len(holders), join_names([*dict.fromkeys(holders)])
         clauses.append(f"{number:,} {verb(number, 'is', 'are')} in the hands of {names}")

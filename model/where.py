@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from model.conversations import Copy, Message
@@ -66,6 +67,10 @@ class Fact(NamedTuple):
     reason: str | None = None
 
 
+_NOWHERE: Mapping[int, Fact] = MappingProxyType({})
+_NOT_KNOWN = Fact(WhereWord.unknown, "what became of it then is not traced here")
+
+
 def strongest(words: Iterable[WhereWord]) -> WhereWord:
     """The word that stands for all of some, of which there is at least one."""
     return min(words, key=_FIRST.index)
@@ -77,12 +82,14 @@ def whereabouts(
     *,
     wait: int,
     is_whole: bool,
+    onward: Mapping[int, Fact] = _NOWHERE,
 ) -> Fact:
     """The word for a message, and its reason.
 
     ``queues`` are those that the broker was asked about, None where it has none of that name.
     ``wait`` is the time since the publish (µs). ``is_whole``: no gap since the publish, and all
-    is stored that was traced before the broker was asked.
+    is stored that was traced before the broker was asked. ``onward`` has what became of copies that
+    a shovel or a federation link took elsewhere, by their deliveries.
     """
     expiration = message.record.expiration
     is_number = expiration is not None and expiration.isdecimal()
@@ -97,7 +104,8 @@ def whereabouts(
     if not message.copies:
         return Fact(WhereWord.unknown)
     facts = [
-        _of_copy(copy, queues, wait, expires_after, is_whole=is_whole) for copy in message.copies
+        _of_copy(copy, queues, wait, expires_after, onward, is_whole=is_whole)
+        for copy in message.copies
     ]
     word = strongest(fact.word for fact in facts)
     return Fact(word, next((fact.reason for fact in facts if fact.word is word), None))
@@ -118,6 +126,7 @@ def _of_copy(
     queues: Mapping[str, QueueView | None],
     wait: int,
     expires_after: int | None,
+    onward: Mapping[int, Fact],
     *,
     is_whole: bool,
 ) -> Fact:
@@ -127,6 +136,9 @@ def _of_copy(
         return _of_wait(copy.queue, queues, wait, expires_after, is_whole=is_whole)
     last = copy.deliveries[-1]
     queue = last.queue or copy.queue
+    if last.mover is not None and last.settlement is not Disposition.in_hand:
+        fact = onward.get(last.event, _NOT_KNOWN)
+        return fact._replace(reason=f"left {queue} by {last.mover}: {fact.reason}")
     match last.settlement:
         case Disposition.acknowledged | Disposition.auto:
             return Fact(WhereWord.settled)

@@ -16,7 +16,7 @@ from model.times import LATEST, Microseconds, now
 if TYPE_CHECKING:
     from app.stored.capture import Trace
 
-LAST = 2**63 - 1  # no trace goes on after this event
+FIRST, LAST = 1, 2**63 - 1  # no trace begins before, or goes on after
 # Traces that one answer looks through.
 MOST_TRACES = 20
 

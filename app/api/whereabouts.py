@@ -23,6 +23,7 @@ from app.api.certainty import (
     merge,
     record_of,
 )
+from app.api.crossings import MOST_HOPS, crossings_of
 from app.api.services import ServiceParts
 from app.api.signin.auth import User
 from app.errors import BadRequestError, NotFoundError, OutageError
@@ -127,7 +128,7 @@ async def locate(search: Search, user: User, parts: ServiceParts) -> tuple[Where
         records = [await record_of(trace, search.since, search.until, parts) for trace in traces]
         absence = await _absence(search, [_Record.of(r, search, settled) for r in records], parts)
         return absence, merge([record.certainty for record in records])
-    shown = await _messages(events[:MOST_MESSAGES], asked_at, settled, parts)
+    shown = await _messages(events[:MOST_MESSAGES], asked_at, settled, user, parts)
     first = {event.trace_id: event.id for event in events}
     grounds = [await certainty_between(*start, LAST, parts) for start in first.items()]
     word = strongest(message.word for message in shown)
@@ -226,12 +227,18 @@ async def _obstacles(search: Search, record: _Record, parts: ServiceParts) -> li
 
 
 async def _messages(
-    events: Sequence[Event], asked_at: int, settled: Mapping[str, int], parts: ServiceParts
+    events: Sequence[Event],
+    asked_at: int,
+    settled: Mapping[str, int],
+    user: User,
+    parts: ServiceParts,
+    hops: int = MOST_HOPS,
 ) -> list[MessageWhereabouts]:
     """The messages' whereabouts, by the broker's word on the queues that they may wait in.
 
     Asks about each queue once, then waits once until everything traced before is stored: a copy
-    that is not handed over by then was still in its queue, or gone from it.
+    that is not handed over by then was still in its queue, or gone from it. One that left by
+    a shovel or a federation link is where its message on the other side is.
     """
     publishes = [event for event in events if event.type is EventType.published]
     fates = {event.id: await parts.store.copies.fate_of(event.id, _LARGE) for event in publishes}
@@ -255,9 +262,29 @@ async def _messages(
             {name: view for (vhost, name), view in queues.items() if vhost == event.vhost},
             wait=asked_at - event.recorded_at,
             is_whole=settled[event.vhost] >= required[event.vhost] and not gaps,
+            onward=await _onward(fates[event.id], asked_at, user, parts, hops),
         )
         shown.append(_publish(event, fates[event.id], fact))
     return shown
+
+
+async def _onward(
+    fate: Fate, asked_at: int, user: User, parts: ServiceParts, hops: int
+) -> dict[int, Fact]:
+    """The fates of copies that left by a shovel or a federation link, by their deliveries."""
+    copies = fate.message.copies if hops else ()
+    left = [d.event for copy in copies for d in copy.deliveries[-1:] if d.mover]
+    facts: dict[int, Fact] = {}
+    for crossing in await crossings_of(left, user, parts) if left else ():
+        sides = [side.event for side in crossing.elsewhere]
+        if not crossing.certain:
+            facts[crossing.event] = Fact(WhereWord.unknown, crossing.sentence)
+            continue
+        others = await parts.store.events.get_existing(sides, _LARGE)
+        settled = await _settle({other.vhost for other in others}, asked_at, parts)
+        for other in await _messages(others, asked_at, settled, user, parts, hops - 1):
+            facts[crossing.event] = Fact(other.word, f"in {other.vhost!r}, {other.sentence}")
+    return facts
 
 
 def _delivery(event: Event) -> MessageWhereabouts:

@@ -47,6 +47,8 @@ def conversation(
         say(printable(answer["sentence"]))
         for line in tree(answer):
             say(line)
+        for crossing in answer["crossings"]:
+            say(printable(crossing["sentence"]))
         if answer["other_roots"]:
             say(f"led to as well by: {', '.join(map(str, answer['other_roots']))}")
     say_caveats(answer, complain)

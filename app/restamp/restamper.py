@@ -175,6 +175,9 @@ class Restamper:
     def _stamp(self, event: StoredEvent) -> NewStamp:
         key, participant = self._actor(event)
         record = _record(event, self._channels[event.channel_key])
+        message_names = self._names_of(event, record)
+        if event.is_cut:  # so that nothing is told by a part of a body
+            record = msgspec.structs.replace(record, body=b"")
         quiet = self._quiet.covers(record)
         self._quiet_before += event.quiet
         self._quiet_now += quiet
@@ -187,7 +190,7 @@ class Restamper:
             key,
             participant,
             record,
-            self._names_of(event, record),
+            message_names,
             [reference for reference in (message, *causes) if reference is not None],
             message or event.cause,
             quiet,

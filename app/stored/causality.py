@@ -161,6 +161,10 @@ class Fate(msgspec.Struct, frozen=True):
         if untraced := sum(_is_untraced(copy) for copy in copies):
             clauses.append(f"for {untraced} more it was, untraced, if its caller was there still")
         clauses += self._settlements()
+        movers = dict.fromkeys(
+            delivery.mover for copy in copies for delivery in copy.deliveries if delivery.mover
+        )
+        clauses += [f"left by {mover}" for mover in movers]
         remarkable = (copy for copy in copies if copy.remark and copy.state != "waiting")
         clauses += [f"its copy in {copy.queue} {copy.remark}" for copy in remarkable]
         return "; ".join(clauses)

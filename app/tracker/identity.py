@@ -16,6 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from app.tracker.records import Channel
+from model.movers import BROKER_USER
 from model.sound import FINE
 from model.words import Awareness
 
@@ -156,8 +157,10 @@ class Identities:
 
     def is_by_name(self, channel: Channel) -> bool:
         """Tell whether the client's name decides who acts on a channel."""
-        if self._policy is not Policy.client or is_direct(channel):
+        if self._policy is not Policy.client:
             return False
+        if is_direct(channel):  # each shovel and federation link is a program of its own
+            return channel.user == BROKER_USER
         place = place_of(channel)
         return place == channel.connection or self._places.is_shared(place)
 
@@ -172,7 +175,8 @@ class Identities:
             return Identity(user, user)
         place = place_of(channel)
         if self._policy is Policy.host or (
-            self._policy is Policy.client and not self.is_by_name(channel)
+            self._policy is Policy.client
+            and (not self.is_by_name(channel) or (client is None and is_direct(channel)))
         ):
             shown_client = None if self._policy is Policy.host else client
             return Identity(f"{user!r} at {place}", user, place, shown_client)

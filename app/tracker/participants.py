@@ -20,6 +20,7 @@ from app.tracker.identity import Identities, Identity, Policy, SharedPlaces, awa
 from app.tracker.lasts import LastEvents
 from app.tracker.records import Channel
 from itc import IdPool, Stamp, pack, receive
+from model.movers import is_mover
 from model.words import Awareness
 
 # An enum's member by its name takes three times as long as a global.
@@ -43,6 +44,7 @@ class LiveParticipant:
         "hidden",
         "identity",
         "interval",
+        "is_mover",
         "known",
         "lamport",
         "last",
@@ -58,6 +60,7 @@ class LiveParticipant:
     def __init__(self, number: int, identity: Identity, interval: str, base: int) -> None:
         self.number = number
         self.identity = identity
+        self.is_mover = is_mover(identity.user, identity.client)
         self.interval = interval
         self.base = base
         self.stamp = Stamp.of_interval(interval, base)

@@ -53,6 +53,8 @@ class Steps:
         """
         edges: tuple[Edge, ...] = ()
         forwarded = None
+        if participant.is_mover:
+            names = self._linker.with_moved(record, names, participant.identity.client)
         if quiet:
             names, joins = _without_links(names), ()
         elif names.causes:

@@ -29,6 +29,7 @@ from model.gaps import Gap
 from model.happened import Cause, ConversationEvent, causes_of, keys_in
 from model.jobs import Problem
 from model.message_types import type_of
+from model.movers import mover_of
 from model.words import IS_CONVERSATION, Disposition, EdgeKind, EventType, Match, Via
 from spark_jobs.errors import JobError
 from spark_jobs.events.causes import causes_in
@@ -363,4 +364,5 @@ def event_in(row: Row) -> ConversationEvent:
         tuple(keys_in(properties)) if is_publish else (),
         None if row["settlement"] is None else Disposition(row["settlement"]),
         row["settled_at"],
+        mover_of(row["participant_name"], "", row["queue"], properties),
     )

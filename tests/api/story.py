@@ -69,6 +69,10 @@ class Teller:
         self._tracker = Tracker(Policy.channel, Bounds())
         self._now = START
 
+    def introduce(self, channel: Channel, client: str) -> None:
+        """Say how the client behind a channel calls itself, before it acts."""
+        self._tracker.participants.introduce(channel, client)
+
     async def lose(self, reason: LossWord) -> None:
         """Lose all copies that wait."""
         for copy in self._tracker.pending()[0]:

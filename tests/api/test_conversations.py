@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from app.api.certainty import ListCertainty
+from app.api.crossings import Crossings
 from app.stored.conversations import ConversationPage, FoundConversation
 from model.conversations import Conversation
 from model.sound import Certainty
@@ -34,7 +35,7 @@ async def client(world: World) -> AsyncIterator[httpx2.AsyncClient]:
 async def told(client: httpx2.AsyncClient, event: int, query: str = "") -> dict:  # type: ignore[type-arg]
     answer = await client.get(f"{PATH}/{event}{query}")
     assert answer.status_code == 200, answer.text
-    conforms(answer.json(), (FoundConversation, Conversation, Certainty))
+    conforms(answer.json(), (FoundConversation, Conversation, Certainty, Crossings))
     return dict(answer.json())
 
 

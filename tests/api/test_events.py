@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from app.api.certainty import ListCertainty
+from app.api.crossings import EventCrossing
 from app.api.events import EventDetail, EventObject
 from app.stored.causality import EventLinks
 from itc import Stamp, decode
@@ -290,7 +291,7 @@ def test_payloads_become_text(
 
 async def test_an_event_shows_its_three_clocks(client: httpx2.AsyncClient) -> None:
     answer = (await client.get(f"/itc_db/events/{AUDITED}")).json()
-    conforms(answer, (EventDetail, EventObject, EventLinks))
+    conforms(answer, (EventDetail, EventObject, EventLinks, EventCrossing))
     clocks = answer["clocks"]
     tree = lambda node: tuple(map(tree, node)) if isinstance(node, list) else node  # noqa: E731
     stamp = Stamp.from_trees(tree(clocks["itc"]["id"]), tree(clocks["itc"]["event"]))

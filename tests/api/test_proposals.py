@@ -9,6 +9,7 @@ import httpx2
 import msgspec
 import pytest
 
+from app.api.crossings import Crossings
 from app.api.events import EventWalk
 from app.api.likely import LikelyAnswer
 from app.stored.conversations import FoundConversation
@@ -188,7 +189,7 @@ async def test_what_is_likely_rests_on_a_proposal_and_is_never_evident(
     direct, shared = await propose(world)
     asked = {"via": "likely"}
     told = (await client.get(f"/itc_db/conversations/{invoice}", params=asked)).json()
-    conforms(told, (FoundConversation, Conversation, Certainty, LikelyAnswer))
+    conforms(told, (FoundConversation, Conversation, Certainty, LikelyAnswer, Crossings))
     assert (told["via"], [each["event"] for each in told["messages"]]) == (
         "likely",
         [order, invoice],

@@ -20,6 +20,7 @@ from model.deaths import Death, Loss
 from model.error_queues import Forward
 from model.gaps import Gap
 from model.happened import Cause, ConversationEvent, sort_causes
+from model.movers import mover_of
 from model.times import Microseconds
 from model.words import Disposition, EventType, Match, Via
 
@@ -536,3 +537,46 @@ def test_what_failed_or_waits_does_so_across_a_gap_too() -> None:
         (sent(1, 0), Outcome.failed),
     ):
         assert conversation_of(publish, [publish], {}, gaps=[gap]).outcome is outcome
+
+
+def test_what_a_shovel_takes_elsewhere_is_not_done_and_it_owes_no_answer() -> None:
+    taken = got(2, 1, 1, "a")._replace(mover="shovel s", name="Shovel s (none@one)")
+    noisy = {2: PublisherRecord(unnamed=9, reactions=9, newest=(9,), cutoff=5)}
+    left = conversation_of(sent(1, 0, "a"), [sent(1, 0, "a"), taken], {}, publishers=noisy)
+    assert (left.outcome, left.crossing_events()) == (Outcome.unknown, [2])
+    assert left.sentence == (
+        "order: no message names it as its cause, in 1.0 s; 1 left by shovel s"
+    )
+    events = [sent(1, 0, "a"), taken, sent(3, 2)._replace(mover="shovel s", routed_queues=("b",))]
+    events.append(got(4, 3, 3, "b"))
+    here = conversation_of(
+        events[0], events, {3: (Cause(2, "forward-moved", "forward"),)}, publishers=noisy
+    )
+    assert here.crossing_events() == []
+    assert "left by" not in here.sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "connection", "queue", "headers", "expected"),
+    [
+        (
+            "Federation link (upstream: a (b), policy: p) (u@h)",
+            "x",
+            "q",
+            {},
+            "federation link a (b",
+        ),
+        ("Federation link (upstream: up) (none@one) #2", "x", None, {}, "federation link up"),
+        ("Shovel Move from src (none@one)", "x", "q", {}, "shovel Move from src"),
+        ("Shovel s", "x", "q", {}, "shovel s"),
+        ("Shoveller (u@h)", "x", "q", {}, None),
+        ("u@h", "x", "federation: news -> one:down:news", {}, "a federation link"),
+        ("none@one", "<one.1.2.3>", None, {"x-received-from": []}, "a federation link"),
+        ("u@h", "x", None, {"x-received-from": []}, None),
+        ("u@h", "<one.1.2.3>", "q", {"x-received-from": []}, None),
+    ],
+)
+def test_movers_are_known_by_their_names_else_by_what_they_write(
+    name: str, connection: str, queue: str | None, headers: dict[str, Any], expected: str | None
+) -> None:
+    assert mover_of(name, connection, queue, {"headers": headers}) == expected

@@ -226,3 +226,73 @@ def test_what_a_shovel_publishes_is_the_message_that_it_was_handed(world: World)
     assert (identity(taken), identity(handed_on)) == (sent.reference.id, moved.reference.id)
     other = Publish(channel("shop"), "", ("dst",), ("dst",), ID, b"m")
     assert world(other).edges == (), "a program may send its own message again"
+
+
+class Shovel:
+    """A shovel between two queues: its connections within the broker, or through the network."""
+
+    def __init__(self, world: World, number: int = 1, *, by_network: bool = False) -> None:
+        self.world = world
+        names = [f"<rabbit@one.1.{number}.{side}>" for side in (1, 2)]
+        if by_network:
+            names = [f"127.0.0.1:{number}{side} -> 127.0.0.1:5672" for side in (1, 2)]
+        user = "guest" if by_network else "none"
+        self.taking, self.putting = (Channel("one", name, 1, user) for name in names)
+        self.name: str | None = f"Shovel s{number}"
+
+    def take(self, body: bytes = b"m", **properties: Any) -> StampedEvent:
+        return self._act(Deliver(self.taking, "", ("src",), "src", False, properties, body))
+
+    def put(self, body: bytes = b"m", **properties: Any) -> StampedEvent:
+        return self._act(Publish(self.putting, "", ("dst",), ("dst",), properties, body))
+
+    def _act(self, record: Record) -> StampedEvent:
+        self.world.tracker.participants.introduce(record.channel, self.name)
+        return self.world(record)
+
+
+def links(event: StampedEvent) -> list[tuple[EdgeKind, int | None]]:
+    return [(edge.kind, edge.cause.id) for edge in event.edges]
+
+
+@pytest.mark.parametrize("by_network", [False, True], ids=["direct", "network"])
+@pytest.mark.parametrize("headers", [{}, {"x-shovelled": [{"src-queue": "src"}]}])
+def test_a_shovel_forwards_a_message_without_an_id_as_its_body_and_properties_say(
+    world: World, by_network: bool, headers: dict[str, Any]
+) -> None:
+    shovel = Shovel(world, by_network=by_network)
+    typed = {"content_type": "text/plain", "type": "order"}
+    taken = [shovel.take(body, **typed) for body in (b"a", b"b") if world(publish(body=body))]
+    moved = [shovel.put(body, **typed, headers=headers) for body in (b"b", b"a")]
+    assert [links(event) for event in moved] == [
+        [(EdgeKind.forward, event.reference.id)] for event in reversed(taken)
+    ]
+    assert links(shovel.put(b"a", type="other")) == [], "its properties say that it is another"
+
+
+def test_of_equal_messages_without_an_id_a_shovel_may_have_forwarded_any(world: World) -> None:
+    shovel = Shovel(world)
+    first = shovel.take()
+    assert links(shovel.put()) == [(EdgeKind.forward, first.reference.id)], "there was one"
+    _, newest = shovel.take(), shovel.take()
+    for _ in range(2):
+        assert links(shovel.put()) == [(EdgeKind.candidate, newest.reference.id)]
+
+
+def test_one_shovel_does_not_forward_what_another_was_handed() -> None:
+    world = World()
+    world.tracker = Tracker(Policy.client, Bounds(), rules=Rules(BUILT_IN))
+    one, other = Shovel(world, 1), Shovel(world, 2)
+    taken, moved = one.take(), other.put()
+    assert links(moved) == []
+    assert compare(taken.stamp, moved.stamp) is Relation.concurrent
+    assert links(one.put()) == [(EdgeKind.forward, taken.reference.id)]
+
+
+def test_a_shovel_whose_name_comes_late_forwards_what_it_was_handed_before() -> None:
+    world = World()
+    shovel = Shovel(world)
+    shovel.name = None
+    taken = shovel.take()
+    shovel.name = "Shovel s1"
+    assert links(shovel.put()) == [(EdgeKind.forward, taken.reference.id)]

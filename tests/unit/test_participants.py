@@ -108,6 +108,19 @@ def test_a_policy_says_what_one_participant_is(policy: Policy, different: tuple[
     assert tuple(other != first for other in others) == different
 
 
+def test_each_shovel_and_federation_link_is_a_program_of_its_own_where_its_name_is_known() -> None:
+    tracker = Tracker(Policy.client, Bounds())
+    names = ("Shovel a", "Shovel b", "Shovel a", None, None)
+    channels = [Channel("rabbit@a", f"<rabbit@a.1.{n}.0>", 1, "none") for n in range(5)]
+    assert tracker.participants.strangers(channels) == channels
+    numbers = [acts(tracker, *pair) for pair in zip(channels, names, strict=True)]
+    assert numbers == [1, 2, 1, 3, 3]
+    assert not any(
+        tracker.participants.by_number(number).identity.assumed  # type: ignore[union-attr]
+        for number in numbers
+    )
+
+
 def test_a_program_that_consumes_and_publishes_on_two_connections_is_one_participant() -> None:
     tracker = Tracker(Policy.client, Bounds())
     asks, consumes, publishes = (channel(f"10.0.0.{n}:5000") for n in (1, 2, 2))

@@ -10,7 +10,7 @@ from model.conversations import conversation_of
 from model.deaths import Loss
 from model.happened import ConversationEvent
 from model.times import Microseconds
-from model.where import STATISTICS_AGE, QueueView, WhereWord, strongest, whereabouts
+from model.where import STATISTICS_AGE, Fact, QueueView, WhereWord, strongest, whereabouts
 from model.words import Disposition, EventType, Match
 
 SETTLED, HANDED_OVER, WAITING, DIED, NEVER, UNKNOWN = WhereWord
@@ -120,3 +120,23 @@ def test_of_several_the_one_stands_for_all_that_needs_somebody() -> None:
     assert word(acknowledged, publish=two, queues={"other": FULL}) is WAITING
     assert strongest([SETTLED, HANDED_OVER, UNKNOWN]) is UNKNOWN
     assert strongest([SETTLED, WAITING, DIED]) is DIED
+
+
+@pytest.mark.parametrize("settlement", [None, Disposition.acknowledged, Disposition.auto])
+@pytest.mark.parametrize(
+    ("onward", "expected"), [(SETTLED, SETTLED), (DIED, DIED), (None, UNKNOWN)]
+)
+def test_what_left_is_where_its_other_side_is(
+    settlement: Disposition | None, onward: WhereWord | None, expected: WhereWord
+) -> None:
+    left = handed(settlement)._replace(mover="shovel s")
+    [message] = conversation_of(PUBLISH, [PUBLISH, left], {}).messages
+    facts = {} if onward is None else {2: Fact(onward, "there")}
+    fact = whereabouts(message, {}, wait=LONG, is_whole=True, onward=facts)
+    assert fact.word == expected
+    assert (fact.reason or "").startswith("left q by shovel s: ")
+
+
+def test_what_a_shovel_has_in_hand_still_waits() -> None:
+    held = handed(Disposition.in_hand)._replace(mover="shovel s")
+    assert word(held, queues={"q": EMPTY}) == WAITING

@@ -15,6 +15,7 @@ from app.api.certainty import (
     list_certainty,
     record_of,
 )
+from app.api.crossings import Crossings, crossings_of
 from app.api.described import json_answer, returns
 from app.api.likely import LIKELY, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import READING_ONE
@@ -122,7 +123,7 @@ async def list_conversations(
 
 @router.get(
     "/{event_id}",
-    **returns((FoundConversation, Conversation, Certainty, LikelyAnswer), READING_ONE),
+    **returns((FoundConversation, Conversation, Certainty, LikelyAnswer, Crossings), READING_ONE),
 )
 async def get_conversation(
     event_id: EventId, query: Annotated[ConversationQuery, Query()], user: Reader, parts: Parts
@@ -145,7 +146,9 @@ async def get_conversation(
     last = LAST if is_open else answer.last
     certainty = await certainty_between(answer.trace_id, answer.root, last, parts)
     view = json_of(answer) | json_of(answer.conversation) | json_of(certainty) | ground.view
-    return json_answer(view | {"via": query.via})
+    async with parts.searches.turn(user.name):
+        crossings = await crossings_of(conversation.crossing_events(), user, parts)
+    return json_answer(view | {"via": query.via} | json_of(Crossings(crossings)))
 
 
 class FailuresQuery(KnownFields):

@@ -10,12 +10,14 @@ from msgspec.structs import replace
 
 from app.api.answers import Heavy, heavy_answer
 from app.api.certainty import (
+    FIRST,
     LAST,
     ListCertainty,
     certainty_between,
     certainty_headers,
     certainty_of_list,
 )
+from app.api.crossings import EventCrossing, find_crossing, relation_across
 from app.api.described import encode_json, json_answer, returns
 from app.api.events import (
     CopyFate,
@@ -71,8 +73,6 @@ if TYPE_CHECKING:
     from app.store.reading.queries import Events
 
 router = APIRouter(tags=["events"])
-
-_FIRST = 1  # no trace begins before
 
 EventId = Annotated[
     int, Path(ge=1, le=2**63 - 1, description="An event's id.", openapi_examples=example(1))
@@ -172,7 +172,8 @@ async def list_fields(user: Reader) -> Response:
 
 
 @router.get(
-    "/itc_db/events/{event_id}", **returns((EventDetail, EventObject, EventLinks), READING_ONE)
+    "/itc_db/events/{event_id}",
+    **returns((EventDetail, EventObject, EventLinks, EventCrossing), READING_ONE),
 )
 async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
     """One event with its three clocks and its links."""
@@ -183,9 +184,11 @@ async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
         vector = await parts.store.participants.vector(row)
         links = await parts.store.causality.links_of(row.trace_id, event_id)
         detail = event_detail(row, vector, handled)
-        return event_view(row, user.content) | json_of(detail) | json_of(links)
+        return event_view(row, user.content) | json_of(detail) | json_of(links), row
 
-    return json_answer(await parts.store.at_once(answer))
+    view, row = await parts.store.at_once(answer)
+    crossing = await find_crossing(row, user, parts)
+    return json_answer(view | json_of(EventCrossing(crossing)))
 
 
 @router.get(
@@ -238,7 +241,7 @@ async def _walk(
     heavy = Heavy(part.heavy, user.content, walk.column_names, walk.large)
     next_id = part.items[-1].id if part.truncated else None
     view = EventWalk(event.id, heavy.views(part.items), part.truncated, next_id)
-    end = _FIRST if direction == -1 else LAST
+    end = FIRST if direction == -1 else LAST
     certainty = await certainty_between(event.trace_id, event.id, end, parts)
     return events_answer(json_of(view) | json_of(certainty) | ground.view, heavy, parts)
 
@@ -278,8 +281,13 @@ async def get_deliveries(
 async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> Response:
     """Compare two events, in a word and in a sentence."""
 
+    first, second = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
+    if first.trace_id != second.trace_id:
+        async with parts.searches.turn(user.name):
+            relation, certainty = await relation_across(first, second, user, parts)
+        return json_answer(json_of(Pair(a, b)) | json_of(relation) | json_of(certainty))
+
     async def answer() -> Any:
-        first, second = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
         relation, certainty = await relation_of(first, second, parts)
         if relation.answer == "cannot have":
             losses = await parts.store.copies.loss_remarks(

@@ -99,7 +99,7 @@ class Linker:
         self._go_by(rules)
 
     def _go_by(self, rules: Rules) -> None:
-        self._rules, self.read = rules, rules.read
+        self._rules, self.read, self.with_moved = rules, rules.read, rules.with_moved
         rules.refused = self.unread
 
     def restore(

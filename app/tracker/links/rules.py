@@ -32,6 +32,7 @@ from app.tracker.links.probes import (
     Probe,
     ProbedMessage,
     Triggers,
+    framed,
     hasher,
 )
 from app.tracker.links.rule import Rule, RuleError
@@ -53,8 +54,8 @@ MESSAGE_ID = "message_id"
 # The inquiry that makes two trace messages one message, whatever changed on the way; `forward` has
 # it too.
 SAME_MESSAGE = Inquiry((Expression(Source.property, (MESSAGE_ID,)),), "forward", same_body=True)
-# The rule of messages that the broker's own clients move; they act as this user.
-MOVED_RULE, _BROKER = "forward-moved", "none"
+# The rule of messages that the broker's own clients move.
+MOVED_RULE = "forward-moved"
 _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
 # The first bytes of bodies that may be encoded; AMQP 1.0's sections begin with 0.
@@ -152,16 +153,23 @@ class Rules:
         fields: Names | Fields = triggers.read(record, self)
         if of_body:
             fields = self._with_body(fields, of_body, record)
-        names = self._decide(fields) if isinstance(fields, tuple) else fields
-        return self._with_moved(record, names) if record.channel.user == _BROKER else names
+        return self._decide(fields) if isinstance(fields, tuple) else fields
 
-    def _with_moved(self, record: Record, names: Names) -> Names:
-        """The names in a message that a shovel or a federation link moved: it is its own cause."""
-        number = self._of_moved
-        if number is None or names.causes or type(record) is not Publish:
+    def with_moved(self, record: Record, names: Names, client: str | None) -> Names:
+        """The names in a message that a shovel or a federation link moves: it is its own cause.
+
+        Without an id it is known by its body and properties, as one that this client was handed, or
+        one that was not known by its name yet.
+        """
+        number, ids = self._of_moved, names.ids
+        if number is None or not record.body or names.causes:
             return names
         keys = self._probes[SAME_MESSAGE].keys(self.look_into(record))
-        return replace(names, causes=tuple((number, key) for key in keys if key in names.ids))
+        keys = [key for key in keys if key in ids]
+        if type(record) is not Publish:
+            return names if keys else replace(names, ids=(*ids, _content_key(record, client)))
+        keys = keys or [_content_key(record, owner) for owner in dict.fromkeys((client, None))]
+        return replace(names, causes=tuple((number, key) for key in keys))
 
     def message_key(self, record: Record) -> Key | None:
         """The key of a message's id and body; None without an id, or where names are too many."""
@@ -266,6 +274,15 @@ class Rules:
         if probe is None:
             probe = self._probes[inquiry] = Probe(inquiry)
         probe.uses.append((use, number))
+
+
+def _content_key(record: Record, client: str | None) -> Key:
+    """The key of a client's body, and of the properties that no shovel or link adds to."""
+    properties = sorted(item for item in record.properties.items() if item[0] != "headers")
+    digest = hasher("content", 2)
+    digest.update(framed(repr((client, properties)).encode("utf-8", "surrogatepass")))
+    digest.update(record.body)
+    return digest.digest()
 
 
 def _header_uses(rules: Iterable[Rule], indexed: Iterable[str]) -> dict[str, bool]:

@@ -4,6 +4,7 @@ import { dateTime, percent, plural, said, times, visible } from "../core/format.
 import { href, hrefHere } from "../core/route.js";
 import { Caveats } from "../ui/caveats.js";
 import { CopyButton } from "../ui/copy.js";
+import { Crossing } from "../ui/event/links.js";
 import { Value } from "../ui/marks.js";
 import { failuresOf, heldOf, nameOf, partsOf, took, waitingOf } from "./model.js";
 import { failureText, Outcome, partText, summaryOf } from "./words.js";
@@ -41,12 +42,15 @@ export function Facts({ model, tools, onSelect }) {
   </header>`;
 }
 
+const conversation = (event) => href("conversations", { event: String(event) });
+
 /** Other possible beginnings, the message that led to the most, and types that led to themselves. */
 function Further({ answer, onSelect }) {
-  const { amplification, loops, other_roots: others } = answer;
+  const { amplification, crossings, loops, other_roots: others } = answer;
   return html`${amplification?.most > 1 && html`; most came of <${Step} event=${amplification.event} onSelect=${onSelect} />${" "}(${plural(amplification.most, "message")})`}${loops?.length > 0 &&
     html`; <strong>loop</strong>: ${visible(loops[0].type)} led to <${Step} event=${loops[0].events.at(-1)} onSelect=${onSelect} /> of its own type`}${others.length > 0 &&
-    html`; other beginnings: ${others.map((event, i) => html`${i ? ", " : ""}<a key=${event} href=${href("conversations", { event: String(event) })}>#${event}</a>`)}`}.`;
+    html`; other beginnings: ${others.map((event, i) => html`${i ? ", " : ""}<a key=${event} href=${conversation(event)}>#${event}</a>`)}`}${crossings?.map(
+      (one) => html`; <${Step} event=${one.event} onSelect=${onSelect} />: <${Crossing} key=${one.event} crossing=${one} to=${conversation} />`)}.`;
 }
 
 function Step({ event, onSelect, children }) {

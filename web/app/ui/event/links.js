@@ -1,11 +1,11 @@
 // Links of an event by rule, to its causes and its effects, and the broker's own.
 import { html } from "../../core/html.js";
-import { count } from "../../core/format.js";
+import { count, visible } from "../../core/format.js";
 import { hrefEvent } from "../../core/route.js";
 import { ACTS, Value } from "../marks.js";
 
-export function Links({ event: { links, named_by: naming } }) {
-  if (!links.length && !naming.links.length) return null;
+export function Links({ event: { links, named_by: naming, crossing } }) {
+  if (!links.length && !naming.links.length && !crossing) return null;
   return html`<section class="section">
     <h3>Links</h3>
     <dl class="facts">
@@ -13,9 +13,17 @@ export function Links({ event: { links, named_by: naming } }) {
       <${ByRule} title="Came of" links=${links.filter(isAct)} end="cause" />
       <${ByRule} title="Is named by" links=${naming.links.filter(isLink)} end="effect" />
       <${ByRule} title="Led to" links=${naming.links.filter(isAct)} end="effect" />
+      ${crossing && html`<dt>Other side</dt><dd><${Crossing} crossing=${crossing} to=${hrefEvent} /></dd>`}
     </dl>
     ${naming.truncated && html`<p class="small soft">The first ${count(naming.links.length)} of these are shown.</p>`}
   </section>`;
+}
+
+/** The other side of a shovel or a federation link; `to` makes the address of an event. */
+export function Crossing({ crossing: { mover, elsewhere, certain }, to }) {
+  if (!elsewhere.length) return html`<span class="soft">by ${visible(mover)}, not traced here</span>`;
+  return html`${!certain && "perhaps "}${elsewhere.map(({ event, vhost }) => html`<a class="tabular" key=${event} href=${to(event)}>#${event}</a> in <${Value}>${vhost}<//> `)}
+    <span class="small soft">by ${visible(mover)}</span>`;
 }
 
 const isAct = ({ kind }) => kind in ACTS;
