@@ -766,7 +766,7 @@ class _Assembly:
         return tuple(silent.values()), tuple(pending.values())
 
     def _patience(self) -> int:
-        """How long whoever never published is waited for (µs)."""
+        """The time for which a consumer that never published is waited for (µs)."""
         took = [
             self.events[effect].recorded_at - self.events[cause].recorded_at
             for cause, effects in self.leads_to.items()
