@@ -32,7 +32,7 @@ from tests.collector import collecting
 from tests.spark.histories import NOON, History, Link
 from tests.spark.telling import headers
 from tests.spark.test_asyncapi import faults as document_faults
-from tests.spark.test_gathering import judged
+from tests.spark.test_conversations import judged
 from tests.spark.test_ocel import faults as log_faults
 
 Made = Callable[..., dict[str, Any]]
