@@ -128,6 +128,11 @@ def is_direct(channel: Channel) -> bool:
     return channel.connection.startswith("<")
 
 
+def is_of_unix_socket(channel: Channel) -> bool:
+    """Tell whether its connection's name is that of all clients of a socket (RabbitMQ 4.4)."""
+    return channel.connection.startswith(":0 -> ")
+
+
 def place_of(channel: Channel) -> str:
     """The address that a channel's connection comes from, by the PROXY protocol if used.
 

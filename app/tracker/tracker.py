@@ -26,7 +26,7 @@ from app.tracker.events import (
     StampedEvent,
 )
 from app.tracker.fingerprint import fingerprint, has_broker_headers, strip_annotations
-from app.tracker.identity import Identity, Policy, SharedPlaces
+from app.tracker.identity import Identity, Policy, SharedPlaces, is_of_unix_socket
 from app.tracker.links.linker import Linker
 from app.tracker.links.memory import LinkCount
 from app.tracker.links.names import Names
@@ -244,9 +244,10 @@ class Tracker:
     def settle(self, settlement: Settlement, moment: int) -> None:
         """Take in the broker plugin's message, which reached us at ``moment``.
 
-        It is ignored in a partial trace, where deliveries cannot be counted.
+        It is ignored where deliveries cannot be counted: in a partial trace, and on a Unix socket,
+        whose clients have channels of one name.
         """
-        if not self._takes.is_all or self.is_taking_anew:
+        if not self._takes.is_all or self.is_taking_anew or is_of_unix_socket(settlement.channel):
             return
         if self._window.count:
             name = self.participants.key_of(settlement.channel)

@@ -364,6 +364,14 @@ async def test_a_trace_of_some_queues_counts_nothing(store: Store, trace_id: int
     assert not some.settlements.channels
 
 
+async def test_on_a_unix_socket_whose_clients_share_channels_names_nothing_is_counted() -> None:
+    tracker = Tracker(Policy.client, Bounds())
+    for connection, count in ((":0 -> /run/rabbitmq.sock:0", 0), ("10.0.0.7:1 -> 10.0.0.9:2", 1)):
+        channel = Channel("rabbit@one", connection, 1, "shop")
+        tracker.settle(msgspec.structs.replace(opened(), channel=channel), 1)
+        assert len(tracker.settlements.channels) == count
+
+
 async def test_a_publishs_fate_says_who_handled_it_and_who_holds_it(
     store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,17 @@ def test_each_shovel_and_federation_link_is_a_program_of_its_own_where_its_name_
     )
 
 
+def test_the_clients_of_a_unix_socket_are_one_assumed_participant_of_each_user() -> None:
+    tracker = Tracker(Policy.client, Bounds())
+    name = ":0 -> /run/rabbitmq.sock:0"  # as RabbitMQ 4.4 writes it; several clients have it
+    amqp, stomp = (Channel("rabbit@a", name, number, "shop") for number in (1, 0))
+    assert tracker.participants.is_by_name(amqp)
+    assert acts(tracker, amqp) == acts(tracker, stomp)
+    assert acts(tracker, Channel("rabbit@a", name, 1, "billing")) == 2
+    identity = tracker.participants.by_number(1).identity  # type: ignore[union-attr]
+    assert identity.assumed
+
+
 def test_a_program_that_consumes_and_publishes_on_two_connections_is_one_participant() -> None:
     tracker = Tracker(Policy.client, Bounds())
     asks, consumes, publishes = (channel(f"10.0.0.{n}:5000") for n in (1, 2, 2))
