@@ -36,6 +36,7 @@ from model.words import (
 CopyWord: TypeAlias = Literal["handed_over", "waiting", "dead_lettered", "gone"]
 FailureWord: TypeAlias = Literal["died", "error_queue", "unroutable", "came_back", "gone"]
 ActWord: TypeAlias = Literal["returned", "rejected", "overflow"]
+Basis: TypeAlias = Literal["settled", "by its key", "by links"]
 HowWord: TypeAlias = Literal[
     "parent",
     "reply",
@@ -364,6 +365,21 @@ class Conversation:
     def seconds(self) -> float:
         """From the first publish to the last event."""
         return (self.ended_at - self.began_at) / 1e6
+
+    @property
+    def done_by(self) -> Basis | None:
+        """By what it is `done`; `null` where it is not.
+
+        All deliveries were settled, or all messages share a key, or else it is links alone.
+        """
+        if self.outcome is not Outcome.done:
+            return None
+        copies = chain.from_iterable(message.copies for message in self.messages)
+        deliveries = [delivery for copy in copies for delivery in copy.deliveries]
+        if deliveries and all(delivery.settlement for delivery in deliveries):
+            return "settled"
+        keys = [{*message.record.keys} for message in self.messages if not message.unseen]
+        return "by its key" if keys and set.intersection(*keys) else "by links"
 
 
 def conversation_of(

@@ -580,3 +580,27 @@ def test_movers_are_known_by_their_names_else_by_what_they_write(
     name: str, connection: str, queue: str | None, headers: dict[str, Any], expected: str | None
 ) -> None:
     assert mover_of(name, connection, queue, {"headers": headers}) == expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "settlement", "basis"),
+    [
+        (("order-1", "order-1"), None, "by its key"),
+        (("order-1", "order-2"), None, "by links"),
+        ((), None, "by links"),
+        (("order-1", "order-1"), Disposition.acknowledged, "settled"),
+    ],
+)
+def test_what_is_done_says_by_what(
+    keys: tuple[str, ...], settlement: Disposition | None, basis: str
+) -> None:
+    first, second = sent(1, 0, "work"), sent(3, 2, "x")._replace(participant=2)
+    if keys:
+        first, second = (
+            event._replace(keys=(key,)) for event, key in zip((first, second), keys, strict=True)
+        )
+    handed = [got(2, 1, 1, "work"), got(4, 3, 3, "x")._replace(participant=3)]
+    events = [first, second, *(each._replace(settlement=settlement) for each in handed)]
+    found = told(*events, causes={3: 2})
+    assert (found.outcome, found.done_by) == (Outcome.done, basis)
+    assert told(sent(1, 0, "work")).done_by is None

@@ -25,6 +25,7 @@ export function Facts({ model, tools, onSelect }) {
       <h1><${Value}>${key ?? answer.type}<//></h1>
       ${key != null && html`<span class="badge" title="The type of its first message"><${Value} cut>${answer.type}<//></span>`}
       <${Outcome} outcome=${answer.outcome} />
+      ${answer.done_by && html`<span class="soft small" title="What says that nothing more comes">${answer.done_by}</span>`}
       ${others.map((one) => html`<span class="badge" key=${one} title="What its messages share"><${Value} cut>${one}<//></span>`)}
       <div class="right">${tools}
         <${CopyButton} text=${() => summaryOf(model)} label="Copy summary" title="In a line, for a chat or a ticket" />
