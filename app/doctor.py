@@ -177,10 +177,19 @@ def _failure(subject: str, error: Exception) -> CheckResult:
     return f"the check itself failed: {type(error).__name__}", "report this bug in rabbitmq-itc"
 
 
+# From this version on STOMP has no channels, and a Unix socket's clients have one name.
+_SOCKETS_ALIKE = (4, 4)
+_NOT_TOLD = (
+    "of STOMP no settlements are told there, and clients of a Unix socket are not told apart"
+)
+
+
 async def _broker(management: ManagementApi) -> CheckResult:
     version, nodes = await management.version(), await management.nodes()
     stopped_nodes = sorted(node.name for node in nodes if not node.running)
     finding = f"RabbitMQ {version}, {len(nodes)} node(s)"
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) >= _SOCKETS_ALIKE:
+        finding += f"; {_NOT_TOLD}"
     if stopped_nodes:
         lack = f"nodes and their queues are down: {', '.join(stopped_nodes)}"
         return f"{finding}; {lack}", "start these nodes"

@@ -308,6 +308,22 @@ async def test_a_broker_that_announces_no_connections_is_told_how(
     assert found.advice == "rabbitmq-plugins enable rabbitmq_event_exchange"
 
 
+@pytest.mark.parametrize(
+    ("release", "is_said"), [("4.3.6", False), ("4.4.0-beta.1", True), ("4.10.1", True)]
+)
+async def test_of_a_newer_broker_it_says_what_is_not_told(
+    rabbit: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, is_said: bool
+) -> None:
+    async def newer(_: ManagementApi) -> str:
+        return release
+
+    monkeypatch.setattr(ManagementApi, "version", newer)
+    found = (await findings(settings_for(rabbit, tmp_path)))["broker"]
+
+    assert found.grade is Grade.ok
+    assert ("of STOMP no settlements are told there" in found.found) == is_said
+
+
 async def test_an_account_that_is_no_administrator_is_found(rabbit: Broker, tmp_path: Path) -> None:
     rabbit.add_user("watcher", "secret", ["monitoring"])
     try:
