@@ -33,8 +33,8 @@ class ListCertainty(msgspec.Struct, frozen=True):
 
     complete: Annotated[
         bool | None,
-        "No message of the period may be missing; `null`: of more than 20 virtual hosts none is "
-        "looked at.",
+        "No message of the period may be missing. `null`: there are more than 20 virtual hosts, "
+        "which one answer does not look through.",
     ]
     sound: Annotated[bool | None, "Participants are those who act; `null` as before."]
     period: ListPeriod | None
