@@ -54,7 +54,9 @@ class Everything:
             return True
         if keys := self.keys.get(event.id):
             return any(each < event.id and keys & self.keys[each] for each in self.keys)
-        return len([each for each in alike if each.id not in self.named]) < publishers.MANY
+        newest = {each.id for each in own[-NEWEST:]}
+        again = [each for each in alike if each.id in newest and each.id not in self.named]
+        return len(again) < publishers.MANY
 
     def record(self, evidence: tuple[int, int, int], number: int, first: int, via: Via) -> Any:
         """The record of a participant, by looking at each of its events."""
@@ -62,7 +64,9 @@ class Everything:
         reactions = max(reactions, explained + spanned)
         its = self.of(number)
         published = [each for each in its if each.type == EventType.published and not each.quiet]
-        begins = not explained + spanned and not any(map(self.is_reaction, published))
+        newest = [each for each in published if each in its[:NEWEST]]
+        begins = bool(newest) and not explained + spanned
+        begins = begins and not any(map(self.is_reaction, newest))
         record = PublisherRecord(
             *(0, reactions, explained, spanned),
             only_begins=begins,

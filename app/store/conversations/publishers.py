@@ -6,7 +6,7 @@ participant that names nothing has one at once; one that names everything is kno
 A publish that begins a conversation of its own is no reaction, though its participant has received
 something before. It goes where its participant published to before it had received anything at all,
 so it needs no cause; and it is the first message with its conversation's key, or has none, and its
-participant publishes there without a cause again and again.
+participant publishes there without a cause again and again, of its newest events.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ MOST_NEWEST = 1_000
 MOST_FIRST, MANY = 64, 3
 
 _OWN_EVENTS = " FROM events AS e WHERE e.trace_id = :trace AND e.participant = who.number"
-_PUBLISHES = (
-    f"{_OWN_EVENTS} AND e.height >= who.height AND e.id >= :first"
+_NEWEST = (
+    f"{_OWN_EVENTS} AND e.height >= who.recent"
     f" AND e.type = {int(EventType.published)} AND NOT e.quiet"
 )
+_PUBLISHES = f"{_NEWEST} AND e.id >= :first AND who.reactions > 0"
 _NAMES_NONE = (
     " AND NOT EXISTS (SELECT 1 FROM edges"
     " WHERE edges.effect_id = e.id AND edges.kind <> :candidate)"
@@ -58,7 +59,7 @@ _IS_REACTION = (
     " WHERE edges.effect_id = e.id AND edges.kind <> :candidate)"
     f" OR NOT EXISTS (SELECT 1{_LIKE_IT} AND f.height < who.told) OR {_HAS_OLD_KEY}"
     f" OR (NOT EXISTS (SELECT 1 {_KEYS}) AND (SELECT count(*) FROM (SELECT 1{_LIKE_IT}"
-    " AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.effect_id = f.id"
+    " AND f.height >= who.recent AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.effect_id = f.id"
     f" AND edges.kind <> :candidate) LIMIT {MANY}) AS again) < {MANY}))"
 )
 _FIRST_EVENTS = (
@@ -77,13 +78,13 @@ _TOLD = (
 @functools.cache
 def _records(newest: int, publishes: int) -> str:
     """The statement of participants' publishes, each read no further back than it must be."""
-    # Participants with reactions, and the height of the oldest event that is read.
+    # Participants, and the height of the oldest event that is read.
     statement = (
         f"WITH who AS MATERIALIZED (SELECT number, {REACTIONS}"  # noqa: S608  our own words
         " AS reactions, explained, spanned,"
-        " CASE WHEN reactions + explained + spanned > 0 THEN coalesce((SELECT height FROM events"
+        " coalesce((SELECT height FROM events"
         " WHERE trace_id = :trace AND participant = number ORDER BY height DESC"
-        f" LIMIT 1 OFFSET {newest - 1}), -1) END AS height, {_TOLD} AS told,"
+        f" LIMIT 1 OFFSET {newest - 1}), -1) AS recent, {_TOLD} AS told,"
         " coalesce((SELECT recorded_at FROM events WHERE id = first_event_id), 0) AS first_at"
         " FROM participants WHERE trace_id = :trace AND number IN :numbers)"
     )
@@ -94,9 +95,9 @@ def _records(newest: int, publishes: int) -> str:
         " CASE WHEN reactions > explained + spanned THEN"
         f" (SELECT e.id{_PUBLISHES}{_NAMES_NONE}{_IS_REACTION}{{none}}"
         " ORDER BY e.height DESC LIMIT 1) END,"
-        f" (SELECT e.id{_OWN_EVENTS} AND e.height = who.height),"
-        f" explained + spanned = 0 AND NOT EXISTS (SELECT 1 FROM (SELECT *{_OWN_EVENTS}"
-        f" AND e.type = {int(EventType.published)} AND NOT e.quiet"
+        f" (SELECT e.id{_OWN_EVENTS} AND e.height = who.recent AND who.reactions > 0),"
+        f" explained + spanned = 0 AND EXISTS (SELECT 1{_NEWEST})"
+        f" AND NOT EXISTS (SELECT 1 FROM (SELECT e.*{_NEWEST}"
         f" ORDER BY e.height DESC LIMIT {MOST_FIRST}) AS e WHERE 1 = 1{_IS_REACTION}),"
         " first_at FROM who"
     )
