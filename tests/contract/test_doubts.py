@@ -12,7 +12,10 @@ from sqlalchemy import insert, text
 from app.store import Store
 from app.store.database.migrate import locked_connection
 from app.store.database.tables import events, participants, traces
-from app.tracker import Policy
+from app.stored.capture import Batch
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Tracker
+from app.tracker.clients import client_name
+from app.tracker.links import BUILT_IN, Rules
 from model.doubtful import MOST_DOUBTFUL
 from model.sound import MOST_QUIET, AssumedParticipant, Misfit
 from spark_jobs.events.history import History as Jobs
@@ -216,3 +219,51 @@ async def test_doubtful_deliveries_are_looked_at_up_to_a_bound_by_their_own_inde
     assert found.doubt(ids[-1], last + 1, clock) == (
         "of too many deliveries between them the publish was not seen"
     )
+
+
+@pytest.mark.parametrize(
+    ("listens", "speaks", "carries", "is_sound"),
+    [
+        # Two programs, as the documents advise to name them.
+        ("notify", "front", False, True),
+        ("mail-service-2", "order-service-1", False, True),
+        # One program with two connections.
+        (
+            "0b9f8a52-6f5e-4a3e-9d5c-0f1e2d3c4b5a",
+            "1c9f8a52-6f5e-4a3e-9d5c-0f1e2d3c4b5a",
+            False,
+            False,
+        ),
+        ("kQzXwPvbTrmD", "hGtYzqWxKpLv", False, False),
+        ("ID:shop-36241-1637250000000-0:1", "ID:shop-36241-1637250000000-0:2", False, False),
+        ("repid-1a2b3c4d", "repid-5e6f7a8b", False, False),
+        ("orders-in", "orders-out", False, False),
+        ("listener", "emitter", False, False),
+        ("inbox", "billing", False, False),
+        ("intake", "dispatch", True, False),  # told by the key that it carries
+    ],
+)
+async def test_two_connections_are_two_programs_only_where_nothing_speaks_for_one(
+    store: Store, listens: str, speaks: str, carries: bool, is_sound: bool
+) -> None:
+    trace = await store.traces.create("/", Policy.client)
+    tracker = Tracker(Policy.client, Bounds(), rules=Rules(BUILT_IN))
+    shop = Channel("rabbit@a", "10.0.0.7:4000 -> 10.0.9.1:5672", 1, "guest")
+    reads, writes = (
+        Channel("rabbit@a", f"127.0.0.1:{port} -> 127.0.0.1:5672", 1, "guest")
+        for port in (4000, 4002)
+    )
+    for channel, name in ((reads, listens), (writes, speaks)):
+        tracker.participants.introduce(channel, client_name(None, {"container_id": name}))
+    events = []
+    for order in range(5):
+        given = {"correlation_id": f"order-{order}"}
+        passed_on = given if carries else {"correlation_id": f"other-{order}"}
+        records = (
+            Publish(shop, "x", ("placed",), ("q",), given, b""),
+            Deliver(reads, "x", ("placed",), "q", False, given, b""),
+            Publish(writes, "x", ("sent",), ("r",), passed_on, b""),
+        )
+        events += [event for record in records for event in tracker.apply(record, order)]
+    await store.batches.append(trace.id, Batch(events, tracker.checkpoint(), b"window"))
+    assert (not await store.doubts.of_trace(trace.id)) is is_sound
