@@ -62,7 +62,7 @@ STEPS = {
     "tracker/links/": "links",
     "tracker/fingerprint.py:": "fingerprint",
     "tracker/digest.py:": "fingerprint",
-    "tracker/matching.py:": "matching",
+    "tracker/matching/": "matching",
     "tracker/reorder.py:": "matching",
     "tracker/step.py:": "clock",
     "/itc/": "clock",

@@ -37,7 +37,7 @@ there, by which a repeated reading is recognised.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
@@ -158,12 +158,13 @@ def fingerprint(record: Record) -> bytes:
         if mark is not None:  # nearly always
             return mark
     is_plain = not has_broker_headers(record)
-    deaths = [] if is_plain else _deaths(record)
+    deaths = () if is_plain else read_deaths(record)
     is_streamed = not is_plain and is_from_stream(record)
     if not deaths:
         mark = _digest_of_undead(record.exchange, key, record)
     else:
-        mark = _fingerprint_of_dead(_message(record), _total(deaths))
+        total = sum(death.digest for death in deaths) % _SETS
+        mark = _fingerprint_of_dead(_message(record), total)
     if type(record) is Publish and changes(record):
         mark += _digest_in_stream(record.exchange, key, stable_of(record), record)
     elif is_streamed:  # read there; or that, and published again with all its headers
@@ -202,22 +203,21 @@ def of_stream(deliver: Deliver, mark: bytes) -> Iterator[bytes]:
     yield from _others_of_stream(deliver.exchange, key, deliver)
 
 
-def origins(deliver: Deliver) -> Iterator[DeathOrigin]:
+def origins(deliver: Deliver, deaths: Sequence[DeathEntry] | None = None) -> Iterator[DeathOrigin]:
     """Yield the places that a dead letter may come from, the nearest in time first.
 
     Before its newest death it had the others, or that one less often; and so on, back to none. Of
     the first step it is known which death was the newest, of earlier ones it is only likely: the
     likeliest are tried first, and `MOST_ORIGINS` in all.
     """
-    entries = _deaths(deliver)
-    if not entries:
+    deaths = read_deaths(deliver) if deaths is None else deaths
+    if not deaths:
         return
-    deaths = [_death(entry) for entry in entries]
     message = _message(deliver)
     streamed = is_from_stream(deliver)
     is_newest_first = LAST_DEATH in deliver.properties["headers"]
     # By how often not the likeliest death is taken for the newest; then, in turn.
-    steps: list[tuple[int, int, list[DeathEntry], int, int, tuple[DeathEntry, ...]]] = []
+    steps: list[tuple[int, int, Sequence[DeathEntry], int, int, tuple[DeathEntry, ...]]] = []
     total = sum(death.digest for death in deaths) % _SETS
     orders = (deaths, _from_both_ends(deaths))
     for order in orders if is_newest_first else orders[::-1]:
@@ -272,21 +272,24 @@ def strip_annotations(deliver: Deliver) -> Iterator[Deliver]:
         yield msgspec.structs.replace(deliver, properties=properties)
 
 
-def newest_death(record: Record) -> Any:
-    """The time of a message's last death, as the broker wrote it; None if never, or unknown."""
-    entries = _deaths(record)
-    return entries[0].get("time") if entries else None
+def read_deaths(record: Record) -> Sequence[DeathEntry]:
+    """The deaths of a message, as its broker lists them."""
+    headers = record.properties.get("headers")
+    if type(headers) is not dict or "x-death" not in headers:  # nearly always
+        return ()
+    deaths = headers["x-death"]
+    return [_death(d) for d in deaths if isinstance(d, dict)] if isinstance(deaths, list) else ()
 
 
 def dead_in(deliver: Deliver) -> tuple[list[str], str]:
     """The queues in which a message died, and the exchange that it was published to."""
-    entries = _deaths(deliver)
-    if not entries:
+    deaths = read_deaths(deliver)
+    if not deaths:
         return [], deliver.exchange
-    queues = [queue for entry in entries if isinstance(queue := entry.get("queue"), str)]
     exchange = deliver.properties["headers"].get("x-first-death-exchange")
     if not isinstance(exchange, str):
-        exchange = entries[-1].get("exchange")
+        exchange = deaths[-1].exchange
+    queues = [death.queue for death in deaths if isinstance(death.queue, str)]
     return queues, exchange if isinstance(exchange, str) else deliver.exchange
 
 
@@ -296,12 +299,6 @@ def has_broker_headers(record: Record) -> bool:
     if not headers:
         return False
     return isinstance(headers, dict) and not BROKER_HEADERS.isdisjoint(headers)
-
-
-def _deaths(record: Record) -> list[dict[str, Any]]:
-    headers = record.properties.get("headers")
-    deaths = headers.get("x-death") if isinstance(headers, dict) else None
-    return [d for d in deaths if isinstance(d, dict)] if isinstance(deaths, list) else []
 
 
 def _death(entry: dict[str, Any]) -> DeathEntry:
@@ -323,11 +320,7 @@ def _digest_of_death(queue: Any, reason: Any, count: Any) -> int:
     return int.from_bytes(digest, "big")
 
 
-def _total(entries: list[dict[str, Any]]) -> int:
-    return sum(_death(entry).digest for entry in entries) % _SETS
-
-
-def _from_both_ends(deaths: list[DeathEntry]) -> list[DeathEntry]:
+def _from_both_ends(deaths: Sequence[DeathEntry]) -> list[DeathEntry]:
     """Entries newest first, where each death has reversed those before it."""
     half = (len(deaths) + 1) // 2
     order = [*deaths]
@@ -335,7 +328,7 @@ def _from_both_ends(deaths: list[DeathEntry]) -> list[DeathEntry]:
     return order
 
 
-def _undone(order: list[DeathEntry], newest: int, total: int) -> tuple[list[DeathEntry], int]:
+def _undone(order: Sequence[DeathEntry], newest: int, total: int) -> tuple[list[DeathEntry], int]:
     """The deaths before one of them, newest first as far as that is known, and their digest.
 
     A repeated one goes to its place in a circle: behind those that have happened as often since.

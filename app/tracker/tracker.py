@@ -31,7 +31,7 @@ from app.tracker.links.linker import Linker
 from app.tracker.links.memory import LinkCount
 from app.tracker.links.names import Names
 from app.tracker.links.rules import Rules
-from app.tracker.matching import Matcher
+from app.tracker.matching.matcher import Matcher
 from app.tracker.participants import ParticipantRegistry
 from app.tracker.progress import SteadyTime
 from app.tracker.quiet import Quiet
@@ -320,7 +320,7 @@ class Tracker:
 
     def pending(self) -> tuple[list[PendingCopy], int]:
         """The copies that wait to be handed over, oldest first; and the tracker's time now."""
-        return self._matcher.pending(), self._time.time
+        return self._matcher.copies.waiting.values(), self._time.time
 
     def lose(self, copy: PendingCopy, moment: int, reason: LossWord) -> None:
         """Note that a copy is gone (`LostCopy`)."""
@@ -368,7 +368,7 @@ class Tracker:
     def checkpoint(self) -> Checkpoint:
         """The changes since the last call, to be stored with the events since then."""
         channels, acted, participants = self.participants.changes()
-        new_copies, removals, losses = self._matcher.changes()
+        new_copies, removals, losses = self._matcher.copies.changes()
         clock = self._time.clock
         losses = [copy if copy.lost_at else replace(copy, lost_at=clock) for copy in losses]
         replies = self._replies.changes()
@@ -398,9 +398,9 @@ class Tracker:
         return numbers
 
     def totals(self) -> Totals:
-        self.counters.copies_dropped = self._matcher.copies_dropped
+        self.counters.copies_dropped = self._matcher.copies.dropped
         links, unread = self._linker.counts, dict(self._linker.unread)
-        copies = self._matcher.pending_copies
+        copies = len(self._matcher.copies.waiting)
         return Totals(self.counters, len(self.participants), copies, links, unread)
 
     @staticmethod
@@ -417,14 +417,14 @@ class Tracker:
                 pool=self.participants.pool.dump(),
                 next_participant=self.participants.next_participant,
                 next_channel_key=self.participants.next_channel_key,
-                next_copy=self._matcher.next_copy,
+                next_copy=self._matcher.copies.next_number,
                 totals=self.totals(),
                 held=self._window.records(),
                 time=self._time.time,
                 heard=self._time.clock,
                 forgot_named=self._linker.has_forgotten,
                 young_rules=self._linker.young,
-                kept=self._matcher.publish_count,
+                kept=self._matcher.kept.count,
                 are_bodies_read=self._linker.reads_bodies,
                 taken=self._takes.selection,
                 taken_since=self._suspicion.start,
@@ -435,16 +435,9 @@ class Tracker:
 
     def _restore(self, restored: RestorePoint, state: TrackerState) -> None:
         self.counters = state.totals.counters
-        self._matcher.copies_dropped = self.counters.copies_dropped
+        self._matcher.copies.dropped = self.counters.copies_dropped
         _check_numbers(restored.copies, state.next_copy)
-        self._matcher.restore(
-            state.next_copy,
-            restored.copies,
-            restored.handovers,
-            restored.publishes,
-            state.kept,
-            restored.lost_copies,
-        )
+        self._matcher.restore(state.next_copy, state.kept, restored)
         self.participants.next_participant = state.next_participant
         self.participants.next_channel_key = state.next_channel_key
         self.participants.restore(restored.participants, restored.channels, state.decided)
@@ -588,14 +581,14 @@ class Tracker:
             self.counters.received += 1
             if match is not _ROUTED and (match is not Match.unmatched or self._is_missed(record)):
                 self._count(match)
-            self._matcher.note_handover(record.queue, mark, reference, participant.number)
+            self._matcher.handovers.note(record.queue, mark, reference, participant.number)
             if self.settlements.channels:
                 self.settlements.count_delivery(record, reference, moment)
             if origin.guess is not None:
                 if match is _ROUTED and is_explained:
                     self._suspicion.note_match(record, origin.guess, moment)
             elif match is Match.unmatched and self._is_missed(record):
-                has_forgotten = self._matcher.has_forgotten(record.queue)
+                has_forgotten = self._matcher.copies.has_forgotten(record.queue)
                 self._suspicion.note_unmatched(record, moment, has_forgotten=has_forgotten)
         return StampedEvent(  # by place: by name it takes twice as long
             record,
@@ -645,7 +638,7 @@ class Tracker:
             and self._suspicion.is_first(deliver)
             and (are_all or not self._replies.are_traced)
             and not may_be_new(deliver)
-            and not self._matcher.has_forgotten(deliver.queue)
+            and not self._matcher.copies.has_forgotten(deliver.queue)
         )
         return replace(unmatched, is_doubtful=not is_from_before), mark
 

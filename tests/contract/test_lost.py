@@ -241,4 +241,4 @@ async def test_retention_forgets_lost_copies(trace: Trace) -> None:
     assert (await trace.store.failures.find(FailureFilter())).items == []
     found = await trace.store.checkpoints.restore(trace.id, 10)
     assert found.lost_copies == []
-    assert len(trace.tracker._matcher._lost_copies) == 0
+    assert len(trace.tracker._matcher.copies.lost) == 0

@@ -8,7 +8,9 @@ import pytest
 
 from app.tracker import Bounds, Deliver, Policy, Publish, Record, StampedEvent, Tracker
 from app.tracker._memories import KeyedFifo
-from app.tracker.matching import CLEARLY_LATER, LONG_EXPIRED, LOOK_BACK, MOST_PUSHERS
+from app.tracker.matching.copies import CLEARLY_LATER, LONG_EXPIRED
+from app.tracker.matching.holds import LOOK_BACK
+from app.tracker.matching.queues import MOST_PUSHERS
 from itc import Relation, compare
 from model.words import EdgeKind, Match
 from tests.model_broker.broker import channel
@@ -347,7 +349,7 @@ def test_whoever_may_have_pushed_a_lost_copy_out_leads_to_its_dead_letter(world:
 def test_what_was_wrongly_taken_for_lost_may_be_its_publishs(world: World) -> None:
     sent = world(publish("p1", "work"))
     lose(world)
-    world.tracker._matcher._published = KeyedFifo()  # as of the default exchange
+    world.tracker._matcher.kept.publishes = KeyedFifo()  # as of the default exchange
     found = world(handed("bob", "work"))
     assert (found.match, found.cause, found.is_doubtful) == (Match.routed, None, True)
     assert is_before(sent, found)
@@ -356,11 +358,11 @@ def test_what_was_wrongly_taken_for_lost_may_be_its_publishs(world: World) -> No
 def test_copies_that_are_lost_are_remembered_within_bounds(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.tracker.matching.MOST_LOST", 3)
+    world.tracker._matcher.copies.lost.most = 3
     for number in range(5):
         world(publish("ann", "work", body=b"%d" % number))
     lose(world)
-    assert len(world.tracker._matcher._lost_copies) == 3
+    assert len(world.tracker._matcher.copies.lost) == 3
     assert len(world.tracker.checkpoint().copies_lost) == 5
 
 
@@ -406,13 +408,13 @@ def test_what_the_broker_kept_is_its_publishs_where_an_id_says_which(world: Worl
 def test_what_may_have_been_kept_and_forgotten_is_in_doubt(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.tracker.matching.MOST_PUBLISHED", 3)
+    monkeypatch.setattr("app.tracker.matching.memories.MOST_PUBLISHED", 3)
     world.tracker.trace_replies(False)  # as before 4.2, where no shovel moves unseen
     sent = [world(publish("ann", body=b"%d" % number)) for number in range(7)]
     assert is_before(sent[6], world(handed("bob", "new", body=b"6")))
     forgotten = world(handed("bob", "new", body=b"0"))
     assert (forgotten.match, forgotten.is_doubtful) == (Match.unmatched, True)
-    assert len(world.tracker._matcher._published) <= 3
+    assert len(world.tracker._matcher.kept.publishes) <= 3
 
 
 def test_what_the_broker_kept_may_be_of_any_equal_publish(world: World) -> None:
@@ -425,10 +427,10 @@ def test_what_the_broker_kept_may_be_of_any_equal_publish(world: World) -> None:
 def test_memories_of_who_published_are_bounded(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.tracker.matching.MOST_QUEUES", 3)
+    monkeypatch.setattr("app.tracker.matching.queues.MOST_QUEUES", 3)
     for number in range(10):
         world(publish("ann", f"q{number}"))
     matcher = world.tracker._matcher
-    assert len(matcher._queues) <= 3
+    assert len(matcher.queues.states) <= 3
     dead = world(letter("audit", "dead", death("q0", "maxlen")))
     assert (dead.match, dead.is_doubtful) == (DEAD, True)

@@ -26,7 +26,8 @@ from app.tracker.events import (
 )
 from app.tracker.fingerprint import BYTES, brings_deaths
 from app.tracker.links.names import KEY_BYTES
-from app.tracker.matching import MOST_LOST, MOST_PUBLISHED
+from app.tracker.matching.copies import MOST_LOST
+from app.tracker.matching.memories import MOST_PUBLISHED
 from app.tracker.records import Channel
 from app.tracker.tracker import Bounds
 from itc import Stamp, unpack
