@@ -347,8 +347,10 @@ class ModelBroker:
             if not self.manners.are_sorted:  # before 4.0 other keys than the first are gone, too
                 copy.keys = copy.keys[:1]
                 headers.pop("CC", None)
-            if copy.is_brought:  # it loses lists and the names of deaths, but for the broker's own
-                lost = ("x-death", "x-first-death-", "x-last-death-")
+            if copy.is_brought:  # it loses what a client brought of them
+                lost: tuple[str, ...] = ("x-death",)
+                if self.manners.are_sorted:
+                    lost = ("x-death", "x-first-death-", "x-last-death-")
                 headers = {n: v for n, v in headers.items() if not n.startswith(lost)}
             rest = {n: v for n, v in copy.properties.items() if n != "headers"}
             copy.properties = {**rest, "headers": headers} if headers else rest
