@@ -23,7 +23,7 @@ from app.api.certainty import (
     merge,
     record_of,
 )
-from app.api.crossings import MOST_HOPS, crossings_of
+from app.api.crossings import MOST_HOPS, crossings_of, find_stray
 from app.api.services import ServiceParts
 from app.api.signin.auth import User
 from app.errors import BadRequestError, NotFoundError, OutageError
@@ -264,6 +264,13 @@ async def _messages(
             is_whole=settled[event.vhost] >= required[event.vhost] and not gaps,
             onward=await _onward(fates[event.id], asked_at, user, parts, hops),
         )
+        if fact.word is WhereWord.died and fates[event.id].message.failure is None:
+            moved = await find_stray(event.id, user, parts)
+            if moved is not None:
+                place = f"equal event {moved.id} in {moved.vhost!r}, whose publish is not known"
+                fact = Fact(
+                    WhereWord.unknown, f"{fact.reason}, or moved by a local shovel: {place}"
+                )
         shown.append(_publish(event, fates[event.id], fact))
     return shown
 

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from app.api.whereabouts import Whereabouts
+from app.broker.management import QueueInfo
 from app.tracker import Channel, Deliver, Publish
 from model.sound import Certainty
 from tests.api.conftest import World
@@ -164,3 +165,17 @@ async def test_who_may_not_read_the_other_side_is_not_led_there(
     client.auth = httpx2.BasicAuth("upstream", "secret")
     assert (await get(client, f"events/{left}"))["crossing"]["elsewhere"] == []
     assert (await get(client, f"events/{came}"))["crossing"] is None
+
+
+async def test_what_a_local_shovel_may_have_moved_unseen_is_not_called_dead(
+    world: World, client: httpx2.AsyncClient
+) -> None:
+    await client.put("/itc_db/%2F/undefined/undefined/undefined")
+    world.broker.queues[UP, "src"] = QueueInfo("src", messages_ready=0)
+    await world.tell(Publish(SHOP, "", ("src",), ("src",), ID, b"moved"), vhost=UP)
+    assert (await get(client, "where?id=m1"))["word"] == "died"
+    handed = Deliver(BILLING, "", ("src",), "dst", False, {}, b"moved")
+    [elsewhere] = await world.tell(handed, vhost=UP)
+    answer = await get(client, "where?id=m1")
+    assert answer["word"] == "unknown"
+    assert f"or moved by a local shovel: equal event {elsewhere} in '/'" in answer["sentence"]
