@@ -23,7 +23,7 @@ NEW = int(os.environ.get("MODEL_RUNS", "0"))
 RUNS, ACTS = NEW or 75, 80
 PAIRS = 200_000
 # Of all pairs, as they were seen last.
-MOST_UNKNOWN, MOST_MAY_HAVE = 0.0072, 0.572
+MOST_UNKNOWN, MOST_MAY_HAVE = 0.0077, 0.573
 
 
 def test_nothing_false_is_said_of_any_pair_and_little_is_left_open() -> None:
@@ -73,6 +73,8 @@ def test_a_script_is_shortened_to_the_acts_that_matter() -> None:
 
 def play(version: str, *acts: Act) -> Answers:
     layout = Layout()
+    refuses = {"x-max-length": 1, "x-overflow": "reject-publish-dlx"}
+    layout.add(QueueRules("refusing", DeadLetters("", "parked"), more=refuses))
     for name in ("parked", "audit", "stream"):
         more = {"x-queue-type": "stream"} if name == "stream" else {}
         layout.add(QueueRules(name, more=more))
@@ -155,6 +157,10 @@ SCRIPTS: dict[str, list[Act]] = {
         *(sends("cid", "two"), PAUSE, sends("dan", "audit", "o"), PAUSE, sends("ann", "two")),
         *(sends("bob", "two", "n"), sends("cid", "two", "o"), gets("dan", "two")),
         gets("bob", "parked"),
+    ],
+    "one that a full queue refused, as another was given back": [
+        *(sends("bob", "refusing", "a"), gets("ann", "refusing"), settles("ann", "nack")),
+        *(sends("dan", "refusing", "b"), sends("cid", "refusing", "c"), gets("bob", "parked")),
     ],
     "one of several that were given back rejected after a restart": [
         *(sends("bob", "work"), gets("ann", "work"), settles("ann", "discard")),

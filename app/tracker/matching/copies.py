@@ -110,7 +110,7 @@ class WaitingCopies:
             return None
         queue = self._note_leaving(copy)
         if queue is not None and deliver is not None:
-            queue.at_delivery = queue.newest
+            queue.has_handed = True
             if copy.recorded_at > queue.handed and "priority" not in deliver.properties:
                 queue.handed = copy.recorded_at
         return copy

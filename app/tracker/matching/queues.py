@@ -20,9 +20,9 @@ class QueueTrail(msgspec.Struct, gc=False):
     """A queue: the newest copy's number of each participant that published to it.
 
     ``length`` counts its copies. All that were recorded clearly before ``handed`` are gone.
-    ``newest`` and ``previous`` are the last two copies, ``at_delivery`` was the newest at the last
-    handover. ``is_refilled``: not only publishes come in; ``is_crowded``: not all publishers are
-    known. ``letters_of`` are queues whose dead letters come here.
+    ``newest`` and ``previous`` are the last two copies. ``has_handed`` some out; ``is_refilled``:
+    not only publishes come in; ``is_crowded``: not all publishers are known. ``letters_of`` are
+    queues whose dead letters come here.
     """
 
     pushers: dict[int, int] = {}
@@ -30,7 +30,7 @@ class QueueTrail(msgspec.Struct, gc=False):
     previous: int = 0
     length: int = 0
     handed: int = 0
-    at_delivery: int = 0
+    has_handed: bool = False
     is_refilled: bool = False
     is_crowded: bool = False
     letters_of: set[str] = set()
@@ -92,7 +92,7 @@ class Queues:
         """Find the publishers that pushed a copy out of a full queue; and whether others may have.
 
         A copy that was alone in its queue was pushed out by the next one. A full queue may also
-        refuse new copies: then earlier ones filled it.
+        refuse new copies: then earlier ones filled it, perhaps some that were given back.
         """
         queue = self.states.get(name)
         if queue is None:
@@ -104,8 +104,7 @@ class Queues:
             and is_known
             and queue.previous == own_number
             and queue.length == 1
-            and queue.at_delivery < own_number
-            and not queue.is_refilled
+            and not (queue.has_handed or queue.is_refilled or queue.is_crowded)
         )
         pushed = copies.get(queue.newest) if is_alone else None
         if pushed is not None:
