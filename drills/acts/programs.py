@@ -167,7 +167,8 @@ class LoggedProgram:
         expires = draw.random() < 0.2
         act = self._log.publish(self.name, body, "", queue, session=self._session, expires=expires)
         self._tick(act)
-        await self._send(Message(body.encode()), act)
+        # Without an id aiormq gives each one of its own.
+        await self._send(Message(body.encode(), message_id=body), act)
 
     async def _replay(self, held: InHand, draw: random.Random) -> None:
         """Publish a dead letter again with all that it came with, and take it away."""
