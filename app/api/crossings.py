@@ -25,7 +25,7 @@ from model.deaths import headers_of
 from model.event import CLOCK_ALONE, Event, Large
 from model.movers import CLIENT_NAMES, FEDERATION_QUEUE, mover_of
 from model.sound import Certainty, join_names
-from model.words import EdgeKind, EventType, Match, Via
+from model.words import EdgeKind, EventType, Via
 
 # Crossings in one answer; events that one is looked for among, and that are named.
 MOST_CROSSINGS, MOST_LOOKED_AT, MOST_NAMED = 20, 500, 5
@@ -119,16 +119,6 @@ async def _alike(event: Event, user: User, parts: ServiceParts) -> tuple[list[Ev
     is_known = isinstance(message_id, str) or not event.payload_bytes or bool(event.payload)
     alike = [other for other in events.items if _mover(other) and _body(other) == _body(event)]
     return alike, is_known and len(events.items) < MOST_LOOKED_AT
-
-
-async def find_stray(event_id: int, user: User, parts: ServiceParts) -> Event | None:
-    """A delivery without a known publish, after this one, that a local shovel may have moved."""
-    [publish] = await parts.store.events.get_all([event_id], _MESSAGE)
-    criteria = EventFilter(
-        vhosts=user.vhosts_to_search(None), match=Match.unmatched, since=publish.recorded_at
-    )
-    events = await parts.store.events.find(criteria, limit=MOST_LOOKED_AT, large=_MESSAGE)
-    return next((event for event in events.items if _body(event) == _body(publish)), None)
 
 
 def _other_sides(event: Event, events: Iterable[Event]) -> list[Event]:

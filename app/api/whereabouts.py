@@ -23,10 +23,10 @@ from app.api.certainty import (
     merge,
     record_of,
 )
-from app.api.crossings import MOST_HOPS, crossings_of, find_stray
+from app.api.crossings import MOST_HOPS, crossings_of
 from app.api.services import ServiceParts
 from app.api.signin.auth import User
-from app.errors import BadRequestError, NotFoundError, OutageError
+from app.errors import BadRequestError, NotAuthorisedError, NotFoundError, OutageError
 from app.stored.causality import Fate
 from app.stored.reading import EventFilter
 from model.event import ALL_LARGE, Event
@@ -251,7 +251,7 @@ async def _messages(
         settled = {**settled, **await _settle(vhosts, answered_at, parts)}
         for event_id in [*fates]:
             fates[event_id] = await parts.store.copies.fate_of(event_id, _LARGE)
-    shown = []
+    shown, is_blind = [], None
     for event in events:
         if event.id not in fates:
             shown.append(_delivery(event))
@@ -265,14 +265,20 @@ async def _messages(
             onward=await _onward(fates[event.id], asked_at, user, parts, hops),
         )
         if fact.word is WhereWord.died and fates[event.id].message.failure is None:
-            moved = await find_stray(event.id, user, parts)
-            if moved is not None:
-                place = f"equal event {moved.id} in {moved.vhost!r}, whose publish is not known"
-                fact = Fact(
-                    WhereWord.unknown, f"{fact.reason}, or moved by a local shovel: {place}"
-                )
+            if is_blind is None:
+                is_blind = await _may_move_unseen(parts)
+            if is_blind:
+                reason = f"{fact.reason}, or moved by a local shovel, which is not traced"
+                fact = Fact(WhereWord.unknown, reason)
         shown.append(_publish(event, fates[event.id], fact))
     return shown
+
+
+async def _may_move_unseen(parts: ServiceParts) -> bool:
+    try:
+        return await parts.broker.may_move_unseen()
+    except (NotAuthorisedError, OutageError):
+        return True
 
 
 async def _onward(

@@ -62,12 +62,17 @@ class BrokerUser(msgspec.Struct, frozen=True):
     tags: frozenset[str]
 
 
+# The first version whose shovels can move messages within the broker, which is not traced.
+LOCAL_SHOVELS = [4, 2]
+
+
 class Node(msgspec.Struct, frozen=True):
     """A node of the cluster; ``uptime`` in ms, None for one that is down."""
 
     name: str
     running: bool = False
     uptime: int | None = None
+    enabled_plugins: tuple[str, ...] | None = None  # not yet known
 
 
 class Permissions(msgspec.Struct, frozen=True):
@@ -252,6 +257,14 @@ class ManagementApi:
     async def nodes(self) -> list[Node]:
         path = f"/api/nodes?columns={','.join(Node.__struct_fields__)}"
         return await self._get(path, list[Node])
+
+    async def may_move_unseen(self) -> bool:
+        """Tell whether the broker may move messages that it does not trace: by a local shovel."""
+        version = [int(number) for number in re.findall(r"\d+", await self.version())]
+        if version and version < LOCAL_SHOVELS:
+            return False
+        plugins = [node.enabled_plugins for node in await self.nodes() if node.running]
+        return any(names is None or "rabbitmq_shovel" in names for names in plugins)
 
     async def vhost_counts(self, vhost: str) -> VhostCounts:
         return await self._get(_path("vhosts", vhost), VhostCounts)

@@ -89,6 +89,10 @@ class FakeBroker:
     outage: str = "the broker's management API does not answer"
     questions: int = 0
     queues: dict[tuple[str, str], QueueInfo] = field(default_factory=dict)
+    shovels: bool = False  # that move messages within the broker
+
+    async def may_move_unseen(self) -> bool:
+        return self.shovels
 
     def add(
         self, name: str, password: str, tags: str, *vhosts: str, read: dict[str, str] | None = None

@@ -174,8 +174,7 @@ async def test_what_a_local_shovel_may_have_moved_unseen_is_not_called_dead(
     world.broker.queues[UP, "src"] = QueueInfo("src", messages_ready=0)
     await world.tell(Publish(SHOP, "", ("src",), ("src",), ID, b"moved"), vhost=UP)
     assert (await get(client, "where?id=m1"))["word"] == "died"
-    handed = Deliver(BILLING, "", ("src",), "dst", False, {}, b"moved")
-    [elsewhere] = await world.tell(handed, vhost=UP)
+    world.broker.shovels = True
     answer = await get(client, "where?id=m1")
     assert answer["word"] == "unknown"
-    assert f"or moved by a local shovel: equal event {elsewhere} in '/'" in answer["sentence"]
+    assert "or moved by a local shovel" in answer["sentence"]

@@ -134,6 +134,7 @@ async def test_the_cluster_and_its_queues_are_seen(
     rabbit.api("PUT", "queues", vhost, "orders/new", json={"durable": True})
 
     assert [node.running for node in await api.nodes()] == [True]
+    assert not await api.may_move_unseen() or (await api.version()) >= "4.2"
     assert (await api.version())[0].isdigit()
     assert (await api.queue(vhost, "orders/new")).name == "orders/new"
     assert await api.bindings(vhost) == []
@@ -234,7 +235,7 @@ async def test_a_broker_without_a_firehose_is_named() -> None:
     with pytest.raises(BadRequestError) as refused:
         await source.check_firehose()
     assert str(refused.value).startswith("this broker is LavinMQ 2.4.1, which has no firehose")
-    advice = "rabbitmq-itc captures the firehose of RabbitMQ: name such a broker"
+    advice = "name a RabbitMQ broker in ITC_AMQP_URL: no other has a firehose to capture"
     assert _failure("broker", refused.value) == (str(refused.value), advice)
     await api.close()
 
@@ -250,6 +251,27 @@ async def test_tracing_that_a_node_does_not_speak_of_is_neither_on_nor_off(
         with pytest.raises(OutageError, match="http://one does not say whether the virtual host"):
             await api.set_tracing("shop", on)
     await api.close()
+
+
+@pytest.mark.parametrize(
+    ("version", "plugins", "moves"),
+    [
+        ("3.13.7", ["rabbitmq_shovel"], False),
+        ("4.1.9", ["rabbitmq_shovel"], False),
+        ("4.2.0", ["rabbitmq_shovel"], True),
+        ("4.10.1+rc.1", ["rabbitmq_management", "rabbitmq_shovel"], True),
+        ("4.3.6", ["rabbitmq_management"], False),
+        ("", ["rabbitmq_shovel"], True),
+        ("4.3.6", None, True),
+    ],
+)
+async def test_a_broker_with_local_shovels_may_move_messages_unseen(
+    version: str, plugins: list[str] | None, moves: bool
+) -> None:
+    node = {"name": "rabbit@one", "running": True, "enabled_plugins": plugins}
+    overview = {"node": "rabbit@one", "rabbitmq_version": version}
+    api = answering({"/api/overview": overview, "/api/nodes": [{"name": "rabbit@two"}, node]})
+    assert await api.may_move_unseen() is moves
 
 
 async def test_what_nodes_that_start_or_are_down_leave_out_is_a_state_of_its_own() -> None:
