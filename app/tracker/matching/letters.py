@@ -140,8 +140,9 @@ def match_letter(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | Non
         memories.handovers.next = Hold(copy.cause)
         result = DeliveryOrigin(_DEAD_LETTERED, copy.cause, copy.cause)
     hold = memories.handovers.next
-    if candidates > 1:
-        hold.candidates = candidates
+    # Whoever was handed one of several may have been handed another than died in silence.
+    if candidates > 1 or (result.candidates and not origin.is_redelivery):
+        hold.candidates = candidates = max(candidates, result.candidates or 0)
         result = DeliveryOrigin(_DEAD_LETTERED, None, result.guess, influences, candidates)
     influences, is_doubtful = result.influences, is_doubtful or result.is_doubtful
     # Of several equal ones another may have died, for which others are to blame.
