@@ -348,10 +348,7 @@ class ModelBroker:
                 copy.keys = copy.keys[:1]
                 headers.pop("CC", None)
             if copy.is_brought:  # it loses what a client brought of them
-                lost: tuple[str, ...] = ("x-death",)
-                if self.manners.are_sorted:
-                    lost = ("x-death", "x-first-death-", "x-last-death-")
-                headers = {n: v for n, v in headers.items() if not n.startswith(lost)}
+                headers.pop("x-death", None)
             rest = {n: v for n, v in copy.properties.items() if n != "headers"}
             copy.properties = {**rest, "headers": headers} if headers else rest
             copy.redelivered = False
@@ -367,7 +364,12 @@ class ModelBroker:
         shortest = min((int(time) for time in times if time is not None), default=None)
         copy.expires = None if shortest is None else self.now + shortest * 1_000
         queue.add(copy)
+        flag = copy.redelivered
+        if self.manners.flag == "handed over":  # not where a consumer waits for it
+            copy.redelivered = False
         self._push()
+        if copy in queue.ready:
+            copy.redelivered = flag
         self._shorten(name, pusher)
 
     def _shorten(self, name: str, pusher: int) -> None:

@@ -62,6 +62,7 @@ class Hold(msgspec.Struct, gc=False):
     death: Any = None
     has_brought: bool = False  # deaths, as its publish had them
     influences: Influences = ()
+    is_doubtful: bool = False  # there may be more influences
 
 
 class Holds:

@@ -122,6 +122,7 @@ def match_letter(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | Non
     memories.queues.note_letter(case)
     origin = letter.origin
     influences, candidates, is_doubtful = may_be(memories, letter)
+    is_doubtful |= any(hold.is_doubtful for hold in letter.dead)
     copy: PendingCopy | None = None
     if letter.holds:
         place = (origin.queue, origin.fingerprint)
@@ -155,7 +156,7 @@ def match_letter(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | Non
     if copy is not None:
         has_brought = brings_deaths(copy.fingerprint)
         died = Hold(copy.cause, hold.candidates, death=origin.death.time, influences=influences)
-        died.has_brought = has_brought
+        died.has_brought, died.is_doubtful = has_brought, is_doubtful
         memories.handovers.add((origin.queue, copy.fingerprint[:BYTES]), died)
     for death in origin.newer_deaths:  # in queues where no delivery was seen
         is_doubtful |= death.is_delivered_before
@@ -165,7 +166,7 @@ def match_letter(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | Non
     if hold.candidates:
         hold.cause = NOBODYS
     if is_from_stream(case.deliver):
-        hold.influences = influences
+        hold.influences, hold.is_doubtful = influences, is_doubtful
     return DeliveryOrigin(
         result.match, result.cause, result.guess, influences, result.candidates, is_doubtful
     )

@@ -36,10 +36,11 @@ def find_reading(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | Non
     # Deaths that a stream shows happened on the way there: it loses those that a client copied.
     match = _DEAD_LETTERED if any(origins(deliver, deaths)) else _ROUTED
     influences = guess.influences
-    memories.handovers.next = Hold(guess.cause, candidates, influences=influences)
+    memories.handovers.next = hold = Hold(guess.cause, candidates, influences=influences)
     # After a restart it is not known what the first reader was told of the deaths.
-    is_doubtful = not influences and any(
-        death.is_delivered_before or death.reason == MAXLEN for death in deaths
+    hold.is_doubtful = is_doubtful = guess.is_doubtful or (
+        not influences
+        and any(death.is_delivered_before or death.reason == MAXLEN for death in deaths)
     )
     if candidates == 0:
         return UNMATCHED
