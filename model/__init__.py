@@ -1,4 +1,4 @@
-"""Values that the service and its Spark jobs share, described once; shipped with both.
+"""Values that the service and its Spark jobs share, described once; shipped with both. Read first:
 
     words.py     the words of an event: its types, its matches
     event.py     an event's fields: where each is stored, how it is shown, what it means

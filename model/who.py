@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """A participant."""
+    """A participant's number and name, as answers give them."""
 
     number: int
     name: str

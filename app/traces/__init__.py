@@ -1,1 +1,1 @@
-"""One supervised pipeline per virtual host, and the registry of them."""
+"""One supervised pipeline per virtual host, their registry, and what runs beside all of them."""

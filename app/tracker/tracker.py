@@ -33,7 +33,6 @@ from app.tracker.links.names import Names
 from app.tracker.links.rules import Rules
 from app.tracker.matching.matcher import Matcher
 from app.tracker.participants import ParticipantRegistry
-from app.tracker.progress import SteadyTime
 from app.tracker.quiet import Quiet
 from app.tracker.records import NOWHERE, Deliver, Publish, Record, Settlement, Unreadable
 from app.tracker.reorder import (
@@ -45,6 +44,7 @@ from app.tracker.reorder import (
 )
 from app.tracker.replies import Replies
 from app.tracker.settlements import Settlements
+from app.tracker.steady_time import SteadyTime
 from app.tracker.step import Steps
 from app.tracker.suspicion import Suspicion, may_be_new
 from app.tracker.taken import ALL, Selection, Takes

@@ -1,4 +1,4 @@
-"""The search for a chain between two stored events."""
+"""Finds a chain between two stored events, with Spark where the span has to be read."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class IntakeBounds(msgspec.Struct, frozen=True):
 
 
 class Intake:
-    """The entrance for spans."""
+    """Takes spans that are sent to the service: checks, bounds and stores them."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Request bodies: JSON, whatever the client calls it."""
+"""Request bodies of the routes, read as JSON whatever their content type says."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def check_words(body: PathWords | None, request: Request) -> None:
 
 
 class TraceRequest(PathWords):
-    """A wish to start a trace."""
+    """A request to start a trace."""
 
     participant: Word[Policy] | None = Field(
         default=None, description="Who counts as a participant; `client` for a new trace."
@@ -122,7 +122,7 @@ class TraceRequest(PathWords):
 
 
 class RestampRequest(KnownFields):
-    """The rules; one that is left out stays as it is."""
+    """A request to restamp a trace by these rules; one that is left out stays as it is."""
 
     participant: Word[Policy] | None = Field(
         default=None, description="Who counts as a participant."

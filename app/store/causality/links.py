@@ -1,4 +1,4 @@
-"""Steps by evidence: messages, links, what the broker did, and conversations, all by index."""
+"""Walks from events to causes or effects along stored evidence, each step an index look-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishes that may be reactions to a delivery, and do not name it.
+"""For a conversation's outcome: publishes that may react to a delivery, and do not name it.
 
 Each participant's newest events are read backwards, up to the first publish without a cause. A
 participant that names nothing has one at once; one that names everything is known by its numbers.
@@ -77,7 +77,7 @@ _TOLD = (
 
 @functools.cache
 def _records(newest: int, publishes: int) -> str:
-    """The statement of participants' publishes, each read no further back than it must be."""
+    """The SQL that reads each participant's publishes, no further back than needed."""
     # Participants, and the height of the oldest event that is read.
     statement = (
         f"WITH who AS MATERIALIZED (SELECT number, {REACTIONS}"  # noqa: S608  our own words
@@ -106,7 +106,7 @@ def _records(newest: int, publishes: int) -> str:
 async def publishers_of(
     trace: Roots, events: Collection[ConversationEvent], via: Via
 ) -> dict[int, PublisherRecord]:
-    """The publishes since the first of these events, by the participants of all."""
+    """For each participant in these events, what it published since the first of them."""
     # Along conversations keys, too, say where a publish belongs.
     without_key = _HAS_NO_KEY if via is Via.conversation else ""
     statement = _records(MOST_NEWEST, MOST_PUBLISHES)

@@ -44,7 +44,7 @@ _WAY_BACK = text(
 
 @dataclass(eq=False)
 class Roots:
-    """Ways back in a trace, stored from ``first`` on; an ``overlay`` adds likely links and keys."""
+    """Finds roots of events of a trace, stored from event ``first`` on, also by an ``overlay``."""
 
     connection: AsyncConnection
     dialect: Dialect

@@ -1,4 +1,5 @@
-// Time to the right, durations upwards on a scale of logarithms; the darker, the more there were.
+// A heat map of durations: time to the right, duration upwards on a logarithmic scale, darker where
+// there were more.
 import { useEffect, useLayoutEffect, useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { moment, plural, seconds } from "../core/format.js";
@@ -16,9 +17,9 @@ const LABEL_PIXELS = 26;
 
 /**
  * `map` and `series` as the API gives them; `token` is the colour. Of `holes`, [{from, to}] in ms, nothing
- * is known. `at` is the number of the span that is looked at, `onMove(n)` looks at another, `onTake` opens it.
+ * is known. `at` is the number of the span that is looked at, `onMove(n)` looks at another, `onOpen` opens it.
  */
-export function HeatMap({ label, map, series, token, holes, at, onMove, onTake }) {
+export function HeatMap({ label, map, series, token, holes, at, onMove, onOpen }) {
   const canvas = useRef(null);
   const latest = useRef({});
   latest.current = { map, series, token, holes, at };
@@ -42,12 +43,12 @@ export function HeatMap({ label, map, series, token, holes, at, onMove, onTake }
     if (event.key !== "Enter" && to === undefined) return;
     event.preventDefault();
     event.stopPropagation();
-    if (to === undefined) onTake(at);
+    if (to === undefined) onOpen(at);
     else onMove(Math.min(number - 1, Math.max(0, to)));
   };
   return html`<canvas class="heat-map" ref=${canvas} tabindex="0" role="slider" aria-label=${`${label}; the arrow keys go from span to span, Enter opens one`}
     aria-valuemin="0" aria-valuemax=${number - 1} aria-valuenow=${at} aria-valuetext=${saidOf(map, series, at, holes)}
-    onPointerMove=${(event) => onMove(placeOf(event))} onClick=${(event) => onTake(placeOf(event))} onKeyDown=${press}></canvas>
+    onPointerMove=${(event) => onMove(placeOf(event))} onClick=${(event) => onOpen(placeOf(event))} onKeyDown=${press}></canvas>
     <p class="heat-said small soft tabular">${saidOf(map, series, at, holes)} <span class="faint">Click for the deliveries of that time.</span></p>`;
 }
 

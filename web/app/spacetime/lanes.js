@@ -1,4 +1,4 @@
-// The names above the lanes, as real text and buttons; they follow the canvas sideways.
+// The names above the lanes of the space-time diagram, as real text and buttons; they follow the canvas sideways.
 import { html } from "../core/html.js";
 import { plural, visible } from "../core/format.js";
 import { toggleGroup } from "./stage.js";

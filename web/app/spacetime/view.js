@@ -1,4 +1,4 @@
-// The part of the diagram in view, and its moves. Rows and lanes are units of the
+// The part of the space-time diagram in view, and its moves. Rows and lanes are units of the
 // diagram, pixels those of the screen.
 
 export const GUTTER = 92; // for the row labels
