@@ -79,7 +79,7 @@ TERMS = words("""
     stamped restamped matched unmatched linked indexed tracing waiting running reading listed
     packed unpacked framed escaped unescaped quoted unquoted decoded encoded parsed compiled
     spooled truncated paused restored caused setting restarting failed stopping stopped
-    handed_over settled_by unwatched missed held_since found_by hidden touched
+    handed_over settled_by unwatched missed held_since found_by done_by hidden touched
 """)
 
 

@@ -19,7 +19,7 @@ Influences: TypeAlias = tuple[Influence, ...]
 
 NOBODYS = Reference(b"", 0)
 
-# How far a redelivery looks back among equal messages: enough for any sensible prefetch.
+# The equal messages among which a redelivery looks back: enough for any sensible prefetch.
 LOOK_BACK = 64
 
 # Participants that may have published one of several equal messages, or held it; where there are
@@ -118,7 +118,7 @@ class Handovers(Holds):
     def __init__(self, most: int) -> None:
         super().__init__(most)
         self.next = Hold(NOBODYS)
-        # Of those before a restart, of which none is known to be a dead letter.
+        # From before a restart none is known to be a dead letter.
         self._restored: KeyedFifo[bytes, Hold] = KeyedFifo()
 
     def restore(self, handovers: Iterable[Handover]) -> None:

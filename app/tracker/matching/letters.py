@@ -136,17 +136,17 @@ def match_letter(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | Non
         result = DeliveryOrigin(
             _DEAD_LETTERED, cause, first.cause, first.influences, first.candidates
         )
-    else:  # where others may have died, none is taken: those that are left would seem certain
+    else:  # if others may have died, none is taken: the rest would seem certain
         copy = memories.copies.take_oldest(letter.copy_keys)
         memories.handovers.next = Hold(copy.cause)
         result = DeliveryOrigin(_DEAD_LETTERED, copy.cause, copy.cause)
     hold = memories.handovers.next
-    # Whoever was handed one of several may have been handed another than died in silence.
+    # The consumer of one of several may have been handed another than died in silence.
     if candidates > 1 or (result.candidates and not origin.is_redelivery):
         hold.candidates = candidates = max(candidates, result.candidates or 0)
         result = DeliveryOrigin(_DEAD_LETTERED, None, result.guess, influences, candidates)
     influences, is_doubtful = result.influences, is_doubtful or result.is_doubtful
-    # Of several equal ones another may have died, for which others are to blame.
+    # Another of several equal ones may have died, for which others are to blame.
     are_known = result.cause is not None and any(hold.influences for hold in letter.dead)
     if origin.is_redelivery:
         is_doubtful |= not letter.holds
@@ -193,7 +193,7 @@ def match_held(
 def overflow(
     memories: Memories, death: DeathEntry, copy: PendingCopy | None = None, *, is_one: bool = False
 ) -> tuple[Influences, bool]:
-    """Who pushed a copy out of its queue, if it died so; and whether others may have."""
+    """The publisher that pushed a copy out of its queue, if any, and whether others may have."""
     if death.reason != MAXLEN or not isinstance(death.queue, str):
         return (), False
     waiting = memories.copies.waiting
