@@ -3,12 +3,18 @@
 Programs receive, work for a while and publish; each application differs in what its messages carry
 and in who begins what. The simulation knows what led to each message, so of each conversation it
 knows at any moment whether something is still to come. Times are µs.
+
+`python -m tests.contract.endings [COUNT]` prints how many that have ended are done, at rest and
+in the middle of runs; lies are those that are called done and go on.
 """
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import random
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +22,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import pytest
 
-from app.store import Store
+from app.store import Store, migrate
 from app.store.conversations import conversing
 from app.stored.capture import Batch
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Tracker
@@ -268,3 +274,22 @@ APPLICATIONS: Mapping[str, Application] = {
 }
 MOMENTS = (0.1, 0.6, 1.0)
 """The shares of a run after which is asked."""
+
+
+async def rows(beginnings: int) -> None:
+    """Print a line for each application and bound."""
+    for name, application in APPLICATIONS.items():
+        for via in (Via.links, Via.conversation):
+            with tempfile.TemporaryDirectory() as folder:
+                await migrate(url := f"sqlite:///{folder}/itc.db")
+                store = await Store.open(url)
+                records = run(application.programs, beginnings, 3)
+                told = [await verdict(store, f"{at}", records, at, via) for at in MOMENTS]
+                await store.close()
+            ended, lies = told[-1].ended, sum(len(each.lies) for each in told)
+            decided = f"{told[-1].decided} of {ended} at rest"
+            sys.stdout.write(f"| {name} | {via.name} | {decided} | {lies} lies |\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(rows(int((sys.argv[1:] or ["24"])[0])))
