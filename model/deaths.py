@@ -73,8 +73,8 @@ class Loss(NamedTuple):
         if self.reason == "not_there":
             return f"was gone {time}: purged, expired, pushed out, or refused"
         if self.reason == "left":
-            ways = "it was purged, handed over in a gap, or is a dead letter, which waits elsewhere"
-            return f"left its queue {time}: {ways} or was dropped"
+            ways = "purged, handed over in a gap, moved by a local shovel (4.2), or a dead letter"
+            return f"left its queue {time}: {ways}, which waits elsewhere or was dropped"
         # The default exchange is traced as if it had a queue of each name.
         doubt = "" if exchange else ", or there never was one"
         return f"was deleted with its queue {time}{doubt}"

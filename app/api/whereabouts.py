@@ -26,7 +26,7 @@ from app.api.certainty import (
 from app.api.crossings import MOST_HOPS, crossings_of
 from app.api.services import ServiceParts
 from app.api.signin.auth import User
-from app.errors import BadRequestError, NotAuthorisedError, NotFoundError, OutageError
+from app.errors import BadRequestError, NotFoundError, OutageError
 from app.stored.causality import Fate
 from app.stored.reading import EventFilter
 from model.event import ALL_LARGE, Event
@@ -277,7 +277,7 @@ async def _messages(
 async def _may_move_unseen(parts: ServiceParts) -> bool:
     try:
         return await parts.broker.may_move_unseen()
-    except (NotAuthorisedError, OutageError):
+    except OutageError:
         return True
 
 

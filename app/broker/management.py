@@ -263,7 +263,10 @@ class ManagementApi:
         version = [int(number) for number in re.findall(r"\d+", await self.version())]
         if version and version < LOCAL_SHOVELS:
             return False
-        plugins = [node.enabled_plugins for node in await self.nodes() if node.running]
+        try:
+            plugins = [node.enabled_plugins for node in await self.nodes() if node.running]
+        except NotAuthorisedError:
+            return True
         return any(names is None or "rabbitmq_shovel" in names for names in plugins)
 
     async def vhost_counts(self, vhost: str) -> VhostCounts:

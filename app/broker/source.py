@@ -314,6 +314,10 @@ class TraceSource:
         except NotFoundError:
             return None
 
+    async def may_move_unseen(self) -> bool:
+        """Tell whether the broker may move messages untraced; raises `OutageError`."""
+        return await self._management.may_move_unseen()
+
     async def _bound_keys(self, vhost: str) -> frozenset[str]:
         bindings = await self._management.bindings(vhost)
         return keys_bound_to(bindings, self._firehose.queue)

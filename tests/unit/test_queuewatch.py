@@ -27,6 +27,7 @@ class World:
         self.marks = 0
         self.is_lossy = self.is_away = False
         self.is_traced = True
+        self.has_local_shovels = False
         self.recorder = SimpleNamespace(
             tracker=self.tracker, settled=Point(0, 0), is_ledger_new=False
         )
@@ -44,6 +45,9 @@ class World:
         if self.is_away:
             raise OutageError("away")
         return self.queues.get(name)
+
+    async def may_move_unseen(self) -> bool:
+        return self.has_local_shovels
 
     def ask(self) -> None:
         """A mark is asked for, and comes at once."""
@@ -70,6 +74,16 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
     monkeypatch.setattr(queuewatch.asyncio, "sleep", no_sleep)
     return World()
+
+
+@pytest.mark.parametrize("queues", [{}, {"work": QueueInfo("work", messages=0)}])
+async def test_what_a_local_shovel_may_have_moved_is_not_lost_for_good(
+    world: World, queues: dict[str, QueueInfo]
+) -> None:
+    world.queues, world.has_local_shovels = queues, True
+    world.tracker.apply(publish("ann", "work"), 1)
+    world.wait()
+    assert await world.lost() == [("work", "left")]
 
 
 async def test_copies_of_a_deleted_queue_are_lost_once_all_is_stored(world: World) -> None:

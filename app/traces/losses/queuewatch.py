@@ -53,12 +53,16 @@ class QueueWatch:
         names = sorted(copies)
         turn = [name for name in names if name > self._last] + names
         losses: list[Loss] = []
+        is_blind = None  # whether a local shovel may have moved them, which is not traced
         source, vhost = self._pipeline.source, self._pipeline.trace.vhost
         for name in [*dict.fromkeys(turn)][:MOST_QUEUES]:
             self._last = name
             reason = _why_gone(await source.queue(vhost, name))
             if reason is not None:
-                losses += [(copy, now(), reason) for copy in copies[name]]
+                if is_blind is None:
+                    is_blind = await source.may_move_unseen()
+                word: LossWord = "left" if is_blind else reason
+                losses += [(copy, now(), word) for copy in copies[name]]
         if losses and await self._is_settled(now()):
             self._losses.extend(losses)
 
