@@ -53,7 +53,7 @@ class QueueWatch:
         names = sorted(copies)
         turn = [name for name in names if name > self._last] + names
         losses: list[Loss] = []
-        is_blind = None  # whether a local shovel may have moved them, which is not traced
+        is_blind = None  # a local shovel may have moved them, which is not traced
         source, vhost = self._pipeline.source, self._pipeline.trace.vhost
         for name in [*dict.fromkeys(turn)][:MOST_QUEUES]:
             self._last = name
