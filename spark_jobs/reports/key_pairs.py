@@ -42,6 +42,8 @@ LEAST_AGREEMENT = 0.9
 LEAST_COMPARED = 10
 # The same for numbers that count up.
 COUNTER_AGREEMENT = 0.99
+# The share of handed numbers that count up which others may make up, too.
+MOST_RIVALS = 0.02
 # A rule has to add this share of what another could still explain.
 LEAST_ADDED = 0.02
 # The share of a reply's hits that must be replies.
@@ -66,6 +68,7 @@ class PathPair(NamedTuple):
     origins: int
     values: int
     replies: int
+    rivals: int
 
     @property
     def ambiguity(self) -> float:
@@ -222,8 +225,11 @@ class PairJudge:
             if not rival.child.is_counted:
                 shares.append(share)
         agreements = [share for share in shares if share is not None]
-        if pair.child.is_counted and (not agreements or min(agreements) < COUNTER_AGREEMENT):
-            return PairRefusal(pair, KeyRefusal.counter, min(agreements, default=None))
+        least = min(agreements, default=None)
+        if pair.child.is_counted and (
+            _is_own_count(pair) if least is None else least < COUNTER_AGREEMENT
+        ):
+            return PairRefusal(pair, KeyRefusal.counter, least)
         return None
 
     def _kind(self, pair: PathPair) -> RuleKind:
@@ -305,6 +311,11 @@ def _equal_events(targets: Mapping[int, set[int]], reference: Mapping[int, set[i
         for event, messages in targets.items()
         if not messages.isdisjoint(reference.get(event, ()))
     ]
+
+
+def _is_own_count(pair: PathPair) -> bool:
+    """Tell whether a count of its publisher's own looks the same: nothing left out, or ahead."""
+    return pair.child.is_gapless or pair.rivals > MOST_RIVALS * pair.hits
 
 
 def _by_itself(pair: PathPair) -> KeyRefusal | None:

@@ -25,6 +25,7 @@ MOST_OF = 0.9
 LONG = 8
 # Numbers of which this share is one more than the last of their publisher are counted increments.
 COUNTER_SHARE = 0.8
+GAPLESS_SHARE = 0.98
 LEAST_STEPS = 10
 
 
@@ -64,6 +65,7 @@ class KeyPath(NamedTuple):
         unique: distinct values per message: 1 where each has one of its own.
         is_long: equal values are no accident.
         is_counted: programs that react count up there.
+        is_gapless: and leave next to no number out.
         refusal: why it is no key; None if it may be one.
     """
 
@@ -72,6 +74,7 @@ class KeyPath(NamedTuple):
     unique: float
     is_long: bool
     is_counted: bool
+    is_gapless: bool
     refusal: KeyRefusal | None
 
 
@@ -150,6 +153,7 @@ def _path(text: str, tally: _Tally) -> KeyPath:
         tally.values / tally.messages,
         tally.long >= MOST_OF * tally.occurrences,
         is_counted,
+        is_counted and tally.increments >= GAPLESS_SHARE * tally.steps,
         _refusal(tally),
     )
 

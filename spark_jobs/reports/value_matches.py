@@ -67,6 +67,7 @@ class PairFigures(NamedTuple):
         origins: how often the values were made up anew, over all hits.
         values: distinct ones.
         replies: hits that went to where the delivery wants replies.
+        rivals: publishes of values at ``child`` that others made up, too.
     """
 
     parent: Longs
@@ -79,6 +80,7 @@ class PairFigures(NamedTuple):
     origins: Longs
     values: Longs
     replies: Longs
+    rivals: Longs
 
 
 class Hits(NamedTuple):
@@ -127,9 +129,11 @@ def match_values(rows: Rows, members: Members, is_long: Flags, one_in: int) -> V
     is_met[recent[0]] = True
     origins = _beginnings(rows, is_met)
     pairs, hits = _count(rows, recent, older, has_older, origins, paths)
+    is_rival = rows.is_publish & ~is_met & (origins > 1)
+    rivals = np.bincount(rows.path[is_rival], minlength=paths)[pairs.child]
     is_sampled = is_kept(hits.event, one_in)
     return ValueMatches(
-        pairs,
+        pairs._replace(rivals=rivals),
         Hits(*(column[is_sampled] for column in hits)),
         _programs(rows, is_met, members, is_long),
     )
@@ -242,6 +246,7 @@ def _count(
         sum_weights(np.maximum(origins[first], origins[delivery[starts]])),
         np.bincount(values, minlength=len(code)).astype(np.int64),
         sum_weights(replies),
+        np.zeros(len(code), dtype=np.int64),
     )
     pair, delivery = pair[is_new], delivery[is_new]
     hits = Hits(pair // paths, pair % paths, event[is_new], rows.event[delivery], message[is_new])

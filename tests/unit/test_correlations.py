@@ -166,13 +166,15 @@ def test_what_only_publishes_is_joined_with_what_was_only_handed_it() -> None:
     assert by_two[2, 5] == (30, 0)
 
 
-def place(text: str, *, is_counted: bool = False, is_long: bool = True) -> KeyPath:
-    return KeyPath(f"$message.header#/{text}", 100, 1.0, is_long, is_counted, None)
+def place(
+    text: str, *, is_counted: bool = False, is_gapless: bool = False, is_long: bool = True
+) -> KeyPath:
+    return KeyPath(f"$message.header#/{text}", 100, 1.0, is_long, is_counted, is_gapless, None)
 
 
 def pair_of(parent: KeyPath, child: KeyPath, **figures: int) -> PathPair:
     usual = {"hits": 100, "unique": 100, "candidates": 100, "measured": 50, "chance": 0}
-    made = usual | {"origins": 100, "values": 100, "replies": 0} | figures
+    made = usual | {"origins": 100, "values": 100, "replies": 0, "rivals": 0} | figures
     return PathPair(parent, child, **made)
 
 
@@ -208,8 +210,13 @@ def test_links_and_better_pairs_have_to_agree() -> None:
     assert [each.best.child for each in judged.proposals] == [good]
     assert (judged.proposals[0].agreement, judged.proposals[0].linked) == (1.0, 50)
     assert {each.refusal for each in judged.refused} == {KeyRefusal.unlinked}
-    alone = PairJudge([pairs[1]], {}, {}).judge()
-    assert [each.refusal for each in alone.refused] == [KeyRefusal.counter]
+    for exact, rivals in ((True, 0), (False, 3)):
+        own = place("n", is_counted=True, is_gapless=exact, is_long=False)
+        alone = PairJudge([pair_of(own, own, rivals=rivals)], meant, {}).judge()
+        assert [each.refusal for each in alone.refused] == [KeyRefusal.counter]
+    assert [each.best.child for each in PairJudge([pairs[1]], meant, {}).judge().proposals] == [
+        counter
+    ]
     unlinked = PairJudge(pairs[:2], meant, {}).judge()
     assert [each.refusal for each in unlinked.refused] == [KeyRefusal.disagrees]
 
