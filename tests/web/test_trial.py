@@ -21,8 +21,10 @@ from pathlib import Path
 import httpx2
 import pytest
 from playwright.sync_api import Locator, Page, Request, expect
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import Store, migrate
+from app.store.database import tables
 from app.stored.proposals import TraceCoverage, proposals_in
 from app.tracker import Policy
 from app.tracker.links import BUILT_IN, Rules
@@ -118,9 +120,16 @@ async def count_durations(store: Store) -> None:
 def begin_anew(server: Served) -> None:
     """What somebody started and adopted is taken back, and proposed again."""
     server.world.traces.pop(NOT_TRACED, None)
+    # What is stored of a trace has a status, too.
+    server.done(server.parts.store._database.write(_forget))
     with httpx2.Client(base_url=server.url, auth=("admin", "admin"), timeout=60) as client:
         client.delete(f"/itc_db/links/{NAMELESS}/{RULE['name']}")
     propose(server)
+
+
+async def _forget(connection: AsyncConnection) -> None:
+    of_vhost = tables.traces.c.vhost == NOT_TRACED
+    await connection.execute(tables.traces.delete().where(of_vhost))
 
 
 def propose(server: Served) -> None:
