@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.web import stories
-from tests.web.conftest import OpenPage, change_answers
+from tests.web.conftest import DOUBT, OpenPage, change_answers
 from tests.web.past import Past, demo_world, iso
 from tests.web.service import Served, running
 from tests.web.test_accessibility import settled, violations
@@ -131,6 +131,37 @@ def test_services_it_touched_are_seen_at_once_and_events_are_one_action_away(
 def test_the_banner_speaks_of_the_time_of_the_conversation(told: Told, open_page: OpenPage) -> None:
     banner = opened(told, open_page).get_by_role("region", name="What is known")
     expect(banner).to_contain_text("this conversation:")
+
+
+@pytest.mark.parametrize(("outcome", "end"), [("done", r"to \d"), ("open", "to now")])
+def test_the_banner_alone_says_how_certain_a_conversation_is(
+    told: Told, open_page: OpenPage, outcome: str, end: str
+) -> None:
+    page = open_page(told.server)
+    gap = {"id": 1, "after_event_id": 5, "before_event_id": None, "until": None}
+    gap |= {"since": "2026-01-02T03:00:00.1Z", "reason": "tracing was off"}
+    unsure = {"complete": False, "gaps": [gap], "sound": False, "doubts": [DOUBT], "quiet": 3}
+    change_answers(
+        page,
+        f"**/itc_db/conversations/{told.plain}?*",
+        lambda answer: {
+            **answer,
+            **unsure,
+            "outcome": outcome,
+            "counts": {**answer["counts"], "waiting": 0},
+        },
+    )
+    page.goto(f"{told.server.url}/#/conversations?event={told.plain}")
+    banner = page.get_by_role("region", name="What is known")
+    expect(banner.locator(".badge")).to_have_text(["incomplete: 1 gap", "not sound"])
+    expect(banner).to_contain_text(re.compile(f"this conversation: .* {end}"))
+    expect(page.get_by_role("status").filter(has_text=re.compile("complete|sound"))).to_have_count(
+        0
+    )
+    banner.get_by_text("Why?").click()
+    expect(banner).to_contain_text("tracing was off")
+    expect(banner).to_contain_text("3 quiet events in this span")
+    expect(page.get_by_text(f"{DOUBT}.")).to_have_count(1)
 
 
 def test_a_list_tells_conversations_of_one_type_apart(told: Told, open_page: OpenPage) -> None:
@@ -554,7 +585,10 @@ def test_what_is_known_against_it_is_said(
         }
     )
     page = open_page(serve(world), f"#/conversations?event={order}")
-    expect(page.get_by_text("A gap lies in this span")).to_be_visible()
+    banner = page.get_by_role("region", name="What is known")
+    expect(banner.locator(".badge").first).to_have_text("incomplete: 1 gap")
+    banner.get_by_text("Why?").click()
+    expect(banner).to_contain_text("the queue was full")
 
 
 def test_a_message_whose_publish_was_not_observed_is_shown(

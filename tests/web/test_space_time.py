@@ -756,6 +756,9 @@ def test_a_conversation_is_drawn_with_its_lanes(
         "root": publish.id,
         "vhost": "/",
         "sentence": "order.new led to 2 more messages in 2.1 s",
+        "outcome": "open",
+        "counts": {"waiting": 0},
+        "began_at": iso(publish.at),
         "participants": [{"number": n, "name": name} for n, name in people.items()],
         "messages": [
             {

@@ -2,25 +2,26 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route } from "../core/route.js";
-import { Caveats } from "../ui/caveats.js";
+import { justAfter, useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import Touched from "../ui/event/touched.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
 import { Chain } from "./chain.js";
-import { Pair, Way } from "./pair.js";
+import { Pair, useEvent, Way } from "./pair.js";
 
 export default function ChainTab() {
   const a = pinnedA.value;
   const b = pinnedB.value;
+  const events = [useEvent(a), useEvent(b)];
   return html`<div class="beside">
       <div class="scrolled"><div class="page-inner">
         <div class="page-title">
           <h1>Compare and chain</h1>
           <p>Could one event have caused the other, and through which events?</p>
         </div>
-        ${a && b ? html`<${Compared} a=${a} b=${b} />` : html`<${Pair} a=${a} b=${b} /><${Missing} a=${a} b=${b} />`}
+        ${a && b ? html`<${Compared} a=${a} b=${b} events=${events} />` : html`<${Pair} a=${a} b=${b} events=${events} /><${Missing} a=${a} b=${b} />`}
         ${(a || b) && html`<${WhatTheyTouched} a=${a} b=${b} />`}
         <${ExportsTable} />
       </div></div>
@@ -40,13 +41,15 @@ function Missing({ a, b }) {
   <//>`;
 }
 
-function Compared({ a, b }) {
+function Compared({ a, b, events }) {
   const loaded = useResource((signal) => api.compare(a, b, signal), [a, b], { every: 0 });
   const { data, error } = loaded;
+  const [one, other] = events.map((event) => event.data);
+  const [since, last] = data && one && other ? [one.recorded_at, other.recorded_at].sort() : [];
+  useViewed(one?.vhost, since, last && justAfter(last), "between A and B", data);
   return html`
-    <${Pair} a=${a} b=${b} answer=${data} />
+    <${Pair} a=${a} b=${b} answer=${data} events=${events} />
     ${error && html`<${Failure} error=${error} onRetry=${loaded.reload} />`}
-    ${data && html`<${Caveats} answer=${data} />`}
     ${!data && !error && pending(loaded, "the relation")}
     ${data?.path && html`<${Way} path=${data.path} />`}
     ${data && html`<${ChainPanel} a=${a} b=${b} answer=${data} />`}`;
@@ -61,7 +64,7 @@ function ChainPanel({ a, b, answer }) {
       ${sure
         ? `The two are concurrent: no message and no participant carries anything from one to the other.
            If both failed, they failed independently, or from a common cause before them or outside the broker.`
-        : "No path between the two is known. There may be one that was not recorded: see above."}<//><//>`;
+        : "No path between the two is known. There may be one that was not recorded."}<//><//>`;
   }
   if (answer.relation === "equal") {
     return html`<${Panel} title="Chain"><${Empty} title="A and B are the same event">

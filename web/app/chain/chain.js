@@ -6,7 +6,6 @@ import { count, passed, plural, time, toMicros, visible } from "../core/format.j
 import { saidType } from "../core/message-type.js";
 import { useResource } from "../core/resource.js";
 import { href, hrefHere, openEvent, patch, route } from "../core/route.js";
-import { useViewed } from "../core/viewed.js";
 import { Icon } from "../ui/icons.js";
 import { lazy } from "../ui/lazy.js";
 import { about, Pin, stepText, TypeMark, Value } from "../ui/marks.js";
@@ -37,8 +36,6 @@ export function Chain({ a, b, answer }) {
   // The loaded part stays while more is on its way.
   const chain = loaded.data ?? (before.current.via === via ? before.current.data : undefined);
   const ends = answer.relation === "after" ? `${b},${a}` : `${a},${b}`;
-  const [since, until] = periodOf(chain?.events ?? []);
-  useViewed(chain?.vhost, since, until, "this chain");
   return html`<${Panel} title="Chain" note=${chain && amount(chain)} id="chain-panel" flush
       tools=${html`
         <${Choice} label="Chain by" options=${WAYS} value=${via} small onChange=${(value) => patch({ via: value }, { replace: true })} />
@@ -61,12 +58,6 @@ function Shown({ chain, path, ends }) {
   return html`<div class="panel-body"><${Drawing} chain=${chain} way=${path ?? []} ends=${ends} open=${open}
       onOpen=${(id) => patch({ event: String(id) })} /></div>
     <${List} chain=${chain} marked=${marked} ends=${ends} open=${open} />`;
-}
-
-/** From its first event to its last, which is still in it. */
-function periodOf(events) {
-  const times = events.map((event) => event.recorded_at).sort();
-  return times.length ? [times[0], new Date(Date.parse(times.at(-1)) + 1).toISOString()] : [];
 }
 
 function NoWay({ via }) {

@@ -12,10 +12,10 @@ import { relationMeaning, relationWord } from "../ui/relation.js";
 
 const TONES = { caused: "good", unknown: "warn" };
 
-const useEvent = (id) => useResource(async (signal) => (id ? api.event(id, signal) : null), [id], { every: 0 });
+export const useEvent = (id) => useResource(async (signal) => (id ? api.event(id, signal) : null), [id], { every: 0 });
 
-export function Pair({ a, b, answer }) {
-  const [one, other] = [useEvent(a), useEvent(b)];
+/** `events`: each as `useEvent` loads it. */
+export function Pair({ a, b, answer, events: [one, other] }) {
   const short = shortOf([one, other].flatMap(({ data }) => data?.participant_name ?? []));
   return html`<div class="pair">
     <${Slot} letter="A" id=${a} loaded=${one} short=${short} />

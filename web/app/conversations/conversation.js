@@ -7,13 +7,13 @@ import { useKeys } from "../core/keys.js";
 import { attempt } from "../core/notices.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, route } from "../core/route.js";
-import { useViewed } from "../core/viewed.js";
+import { certainUntil, useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import Touched from "../ui/event/touched.js";
 import { lazy } from "../ui/lazy.js";
 import { Choice, Empty, Failure, pending } from "../ui/panel.js";
 import { Facts } from "./facts.js";
-import { modelOf, waitingOf } from "./model.js";
+import { modelOf } from "./model.js";
 import { ConversationProposal } from "./proposal.js";
 import { WAYS } from "./words.js";
 
@@ -34,8 +34,8 @@ export function Conversation({ event }) {
   useEffect(() => void DRAWINGS[view].ask(), []); // while the messages come
   const loaded = useConversation(Number(event), via);
   const { model, error } = loaded;
-  const { vhost, began_at: since } = model?.answer ?? {};
-  useViewed(vhost, since, model && endOf(model), "this conversation");
+  const { first } = loaded;
+  useViewed(first?.vhost, first?.began_at, first && certainUntil(first), "this conversation", first);
   return html`<div class="conv">
       ${error && (error.status === 404
         ? html`<${Unknown} event=${event} />`
@@ -64,10 +64,6 @@ function Beyond({ model: { answer, lastEvent }, open }) {
     ${(open || lastEvent != null) && html`<${Touched} ids=${[String(answer.root)]} bounds=${bounds} brief=${!open} name="all_touched" key=${answer.root} />`}</section>`;
 }
 
-/** Just after its last event; null, until now, while something waits or is not shown. */
-const endOf = (model) =>
-  waitingOf(model).length || model.answer.truncated ? null : new Date(Date.parse(model.answer.ended_at) + 1).toISOString();
-
 /** Chooses an event, in all drawings. Walking along adds no steps to go back to. */
 function select(event, { replace = false, ...changes } = {}) {
   patch({ event: String(event), ...changes }, { replace });
@@ -95,7 +91,7 @@ function useConversation(event, via) {
       const answer = await api.conversation(of, { via, limit: MOST_EVENTS, after: next });
       setPages({ of: data, answers: [...further, answer] });
     });
-  return { model, error, reload, next, more };
+  return { first: data, model, error, reload, next, more };
 }
 
 /** Pages of one conversation as one. */

@@ -2,7 +2,6 @@
 import { html } from "../core/html.js";
 import { dateTime, percent, plural, said, times, visible } from "../core/format.js";
 import { href, hrefHere } from "../core/route.js";
-import { Caveats } from "../ui/caveats.js";
 import { CopyButton } from "../ui/copy.js";
 import { Crossing } from "../ui/event/links.js";
 import { Value } from "../ui/marks.js";
@@ -39,7 +38,6 @@ export function Facts({ model, tools, onSelect }) {
       <${Why} model=${model} onSelect=${onSelect} />
       <${Time} model=${model} onSelect=${onSelect} />
     </div>
-    <${Caveats} answer=${answer} />
   </header>`;
 }
 

@@ -8,7 +8,7 @@ import { useRetry } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
 import { useTail } from "../core/tail.js";
 import { traces } from "../core/traces.js";
-import { useViewed } from "../core/viewed.js";
+import { justAfter, useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Failure } from "../ui/panel.js";
@@ -156,9 +156,6 @@ function useActive(rows, openId) {
   }
   return [cache.current.index, setId];
 }
-
-/** A time just after another: "until" leaves out events at its own time. */
-const justAfter = (iso) => new Date(Date.parse(iso) + 1).toISOString();
 
 const isFiltered = (params) =>
   Object.values({ ...filtersOf(params), vhost: undefined, use_regex: undefined }).some((value) => value != null);

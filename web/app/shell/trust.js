@@ -10,6 +10,7 @@ import { useResource } from "../core/resource.js";
 import { href, view, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { viewed } from "../core/viewed.js";
+import { leftOut } from "../ui/caveats.js";
 import { isChosen } from "../ui/gaps.js";
 import { Value } from "../ui/marks.js";
 import { Term } from "../ui/term.js";
@@ -24,9 +25,9 @@ export function Trust() {
   const { data: list, at } = traces.value;
   const chosen = period?.vhost ?? vhost.value;
   const shown = (list ?? []).filter((trace) => !chosen || trace.vhost === chosen);
-  const one = useCertainty(shown.length === 1 ? chosen : null, period);
+  const one = useCertainty(shown.length === 1 && !period?.answer ? chosen : null, period);
   if (!list) return html`<section class="trust" aria-label="What is known"><span class="soft">${outage.value ?? "Asking what is known …"}</span></section>`;
-  const known = one ?? knownOf(shown, period);
+  const known = period?.answer ? knownBy(period) : one ?? knownOf(shown, period);
   const missed = missedNow(shown, known.until);
   const verdict = verdictOf(known, shown, missed);
   return html`<section class="trust ${isStale.value ? "stale" : ""}" aria-label="What is known">
@@ -61,6 +62,9 @@ function useCertainty(name, period) {
   if (data !== undefined) last.current = data;
   return wanted && last.current?.vhost === name ? last.current : null;
 }
+
+/** The same as an answer says it of itself. */
+const knownBy = ({ since, until, answer }) => ({ since, until, gaps: answer.gaps, gap_count: answer.gaps.length, doubts: answer.doubts ?? [], quiet: answer.quiet });
 
 /** The same from what is known of whole traces. */
 function knownOf(shown, period) {
@@ -127,7 +131,7 @@ const Gaps = ({ gaps, still }) => html`<ul>${gaps.slice(-MOST_GAPS).reverse().ma
 )}</ul>`;
 
 /** The gaps and the doubts themselves. */
-function Why({ known: { gaps: listed, gap_count, doubts } }) {
+function Why({ known: { gaps: listed, gap_count, doubts, quiet } }) {
   const chosen = listed.filter(isChosen);
   const gaps = listed.filter((gap) => !isChosen(gap));
   const all = gap_count - chosen.length;
@@ -139,7 +143,7 @@ function Why({ known: { gaps: listed, gap_count, doubts } }) {
     addEventListener("pointerdown", outside);
     return () => removeEventListener("pointerdown", outside);
   }, []);
-  if (!listed.length && !doubts.length) return null;
+  if (!listed.length && !doubts.length && !quiet) return null;
   return html`<details class="trust-why" key=${view.value} ref=${box}>
     <summary>Why?</summary>
     <div class="sheet">
@@ -154,6 +158,7 @@ function Why({ known: { gaps: listed, gap_count, doubts } }) {
       ${doubts.length > 0 &&
       html`<p><strong>Who acted is in doubt:</strong></p>
         <ul>${doubts.map((doubt) => html`<li key=${doubt}><${Value}>${sentence(doubt)}<//></li>`)}</ul>`}
+      ${quiet > 0 && html`<p class="small soft">${leftOut(quiet)}</p>`}
     </div>
   </details>`;
 }

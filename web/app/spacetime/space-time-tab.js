@@ -7,7 +7,6 @@ import { href, hrefHere, openEvent, route, vhost } from "../core/route.js";
 import { useTail } from "../core/tail.js";
 import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
-import { Caveats } from "../ui/caveats.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import { Empty, Failure, pending } from "../ui/panel.js";
 import { DiagramCanvas } from "./canvas.js";
@@ -72,7 +71,8 @@ function Diagram({ vhost: name, subset = null }) {
 
   const loaded = stage.loaded.value;
   const end = loaded && (stage.alone || !loader.atNewest.value) ? isoOf(model.at[loaded - 1] + 1000) : null;
-  useViewed(name, loaded ? isoOf(model.at[0]) : undefined, end, subset && stage.alone ? `the ${subset.kind}` : "the loaded events");
+  const period = subset ? [subset.since, subset.until] : [loaded ? isoOf(model.at[0]) : undefined, end];
+  useViewed(name, ...period, subset ? `the ${subset.kind}` : "the loaded events", subset?.answer);
 
   const empty = !loaded && !loader.busy.value;
   return html`<div class="diagram">
@@ -98,11 +98,11 @@ const isoOf = (microseconds) => new Date(microseconds / 1000).toISOString();
 
 /** The diagram's subject, in the service's words. */
 function Subject({ subset }) {
-  const { sentence, truncated, answer, events } = subset;
+  const { sentence, truncated, events } = subset;
   return html`<div class="subject"><strong>${said(sentence)}</strong>
     ${truncated && html`<span class="warn-text">Only its first ${count(events.length)} events are drawn.</span>`}
     <a href=${hrefHere({ chain: null, conversation: null, via: null, only: null, at: null, zoom: null })}>All events</a>
-    <${Caveats} answer=${answer} /></div>`;
+    </div>`;
 }
 
 /** The stage of a virtual host, or of a part of its events, open while this is shown. */

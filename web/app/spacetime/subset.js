@@ -2,6 +2,7 @@
 // They are drawn alone, or lit among all that happened meanwhile.
 import { api } from "../core/api.js";
 import { pagesOf } from "../core/pages.js";
+import { certainUntil, justAfter } from "../core/viewed.js";
 import { FORM } from "./model.js";
 
 const CHAIN_PAGE = 1000;
@@ -16,8 +17,8 @@ export function askedIn({ chain, conversation, via }) {
 }
 
 /**
- * `{kind, vhost, sentence, events, ids, pins, truncated, answer}`: its events in the form of the list of
- * events and in their order, and the answer's own words about them.
+ * `{kind, vhost, sentence, since, until, events, ids, pins, truncated, answer}`: its events in the form of the list of
+ * events and in their order, the answer's own words about them, and the time of which it speaks.
  */
 export async function loadSubset(asked, signal) {
   const found = await (asked.kind === "chain" ? loadChain(asked, signal) : loadConversation(asked, signal));
@@ -37,6 +38,7 @@ async function loadChain({ ends: [a, b], via }, signal) {
   return {
     vhost: pages[0].vhost,
     sentence: pages[0].sentence,
+    ...periodOf(events),
     pins: [{ id: Number(a), letter: "A" }, { id: Number(b), letter: "B" }],
     events: unique(events).map((event) => ({ ...event, links: links.get(event.id)?.map(asLink) ?? [] })),
     truncated: pages.at(-1).truncated,
@@ -56,11 +58,19 @@ async function loadConversation({ event, via }, signal) {
   return {
     vhost: pages[0].vhost,
     sentence: pages[0].sentence,
+    since: pages[0].began_at,
+    until: certainUntil(pages[0]),
     pins: [],
     events: withLamport(unique(found).sort((x, y) => x.id - y.id)),
     truncated: pages.at(-1).truncated,
     answer: pages[0],
   };
+}
+
+/** From the first of these events to the last, which is still in it. */
+function periodOf(events) {
+  const times = events.map((event) => event.recorded_at).sort();
+  return times.length ? { since: times[0], until: justAfter(times.at(-1)) } : {};
 }
 
 const unique = (events) => [...new Map(events.map((event) => [event.id, event])).values()];

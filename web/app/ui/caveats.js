@@ -17,7 +17,7 @@ const incomplete = ({ gaps }) => {
       influence.`,
   ].filter(Boolean).join(" ");
 };
-const leftOut = ({ quiet }) =>
+export const leftOut = (quiet) =>
   `${quiet < 1000 ? "" : "At least "}${plural(quiet, "quiet event")} in this span: such traffic is not followed.`;
 
 export function Caveats({ answer }) {
@@ -26,7 +26,7 @@ export function Caveats({ answer }) {
       <strong>Not complete.</strong> ${incomplete(answer)}<//>`}
     ${answer.doubts?.map((doubt) => html`<${Alert} tone="warn" key=${doubt}>
       <strong>Not sound.</strong> ${sentence(doubt)}<//>`)}
-    ${answer.quiet > 0 && html`<p class="small soft">${leftOut(answer)}</p>`}`;
+    ${answer.quiet > 0 && html`<p class="small soft">${leftOut(answer.quiet)}</p>`}`;
 }
 
 /** The same below a list. */
@@ -34,6 +34,6 @@ export function Footnotes({ answer }) {
   return [
     !answer.complete && `Not complete. ${incomplete(answer)}`,
     ...answer.doubts.map((doubt) => `Not sound. ${sentence(doubt)}`),
-    answer.quiet > 0 && leftOut(answer),
+    answer.quiet > 0 && leftOut(answer.quiet),
   ].map((text) => text && html`<p class="small soft" key=${text}>${text}</p>`);
 }
