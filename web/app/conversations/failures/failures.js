@@ -55,7 +55,7 @@ function Found({ first, loaded }) {
 
 /** Caveats of the answer, for this virtual host or for all. */
 function Uncertain({ answer }) {
-  if (answer.complete !== undefined) return html`<${Caveats} answer=${answer} />`;
+  if (answer.gaps) return html`<${Caveats} answer=${answer} />`;
   const doubtful = (traces.value.data ?? []).filter(({ gaps, sound }) => gaps.length || !sound);
   if (!doubtful.length) return null;
   return html`<${Alert} tone="warn" action=${html`<a class="button small" href=${href("overview")}>Show the traces</a>`}>
