@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
 from app.api.services import ServiceParts
-from app.stored.reading import TracePeriod
+from app.stored.assertions import ViolationFilter
+from app.stored.failures import FailureFilter
+from app.stored.reading import EventFilter, TracePeriod
 from model.described import json_of
 from model.sound import Certainty, Soundness
 from model.times import LATEST, Microseconds, now
 
 if TYPE_CHECKING:
     from app.stored.capture import Trace
+
+ListFilter: TypeAlias = EventFilter | FailureFilter | ViolationFilter
 
 FIRST, LAST = 1, 2**63 - 1  # no trace begins before, or goes on after
 # Traces that one answer looks through.
@@ -80,20 +84,19 @@ def merge(parts: Collection[Certainty]) -> Certainty:
     return Certainty(gaps, Soundness(doubts, sum(part.quiet for part in parts)))
 
 
-async def certainty_of_list(
-    vhosts: Collection[str] | None, since: int | None, until: int | None, parts: ServiceParts
-) -> ListCertainty:
-    """The certainty of a list from one time up to another (µs; None is no bound)."""
-    traces = await parts.store.traces.list(vhosts)
+async def certainty_of_list(criteria: ListFilter, parts: ServiceParts) -> ListCertainty:
+    """The certainty of a list of what a filter leaves."""
+    traces = await parts.store.traces.list(criteria.visible)
     if len(traces) > MOST_TRACES:
         return ListCertainty(None, None, None)
-    records = [await record_of(trace, since, until, parts) for trace in traces]
-    return list_certainty(records, since, until)
+    since, until = criteria.since, criteria.until
+    return list_certainty(
+        [await record_of(trace, since, until, parts) for trace in traces], criteria
+    )
 
 
-def list_certainty(
-    records: Sequence[TraceRecord], since: int | None, until: int | None
-) -> ListCertainty:
+def list_certainty(records: Sequence[TraceRecord], criteria: ListFilter) -> ListCertainty:
+    since, until = criteria.since, criteria.until
     begins = [
         begin for begin in (since, *(record.begin for record in records)) if begin is not None
     ]

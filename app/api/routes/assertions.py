@@ -67,7 +67,7 @@ async def list_violations(
         for violation in violations[: query.limit]
     ]
     page = ViolationPage(items, len(violations) > query.limit)
-    certainty = await certainty_of_list(criteria.visible, criteria.since, criteria.until, parts)
+    certainty = await certainty_of_list(criteria, parts)
     return json_answer(json_of(page) | json_of(certainty))
 
 

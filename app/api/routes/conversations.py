@@ -117,7 +117,7 @@ async def list_conversations(
             before_id=query.before,
             limit=query.limit,
         )
-    certainty = await certainty_of_list(criteria.visible, criteria.since, criteria.until, parts)
+    certainty = await certainty_of_list(criteria, parts)
     return json_answer(json_of(page) | json_of(certainty))
 
 
@@ -187,15 +187,14 @@ async def list_failures(
 ) -> Response:
     """List what failed, newest first, in groups and over time."""
     criteria = query.filter_for(user)
-    since, until = criteria.since, criteria.until
     trace = None if query.vhost is None else await trace_of(query.vhost, user, parts)
     async with parts.searches.turn(user.name):
         page = await parts.store.failures.find(
             criteria, before=query.before, limit=query.limit, may_read=user.content.cover
         )
     if trace is None:
-        certainty = await certainty_of_list(criteria.visible, since, until, parts)
+        certainty = await certainty_of_list(criteria, parts)
         return json_answer(json_of(page) | json_of(certainty))
-    record = await record_of(trace, since, until, parts)
-    certainty = list_certainty([record], since, until)
+    record = await record_of(trace, criteria.since, criteria.until, parts)
+    certainty = list_certainty([record], criteria)
     return json_answer(json_of(page) | json_of(certainty) | json_of(record.certainty))

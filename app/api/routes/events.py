@@ -52,7 +52,7 @@ from app.api.streams import HEARTBEAT_SECONDS, EventStream, frame, heartbeat, st
 from app.api.tail import TailQuery
 from app.errors import BadRequestError, ItcError, NotFoundError
 from app.stored.causality import EventLinks, Fate, of_one_trace
-from app.stored.reading import EventFilter, EventList, EventPage, Sort, is_quick
+from app.stored.reading import EventList, EventPage, Sort, is_quick
 from app.traces.life import TraceState
 from itc import Relation, compare
 from model.answers import IN_ORDER
@@ -105,7 +105,7 @@ async def list_events(
             events = await parts.store.events.find(
                 criteria, after=query.after, before=query.before, limit=size, large=query.large
             )
-        certainty = await _list_certainty(criteria, parts)
+        certainty = await certainty_of_list(criteria, parts)
         heavy = await _heavy(events, query, user, parts)
         return events_answer(heavy.views(events.items), heavy, parts, certainty_headers(certainty))
     number, sort = query.page or 1, query.sort or Sort.id
@@ -120,7 +120,7 @@ async def list_events(
         )
     if number > page.page_count:
         raise BadRequestError(f"page: expected at most {page.page_count}, which is the last")
-    certainty = await _list_certainty(criteria, parts)
+    certainty = await certainty_of_list(criteria, parts)
     heavy = await _heavy(page, query, user, parts)
     items = heavy.views(page.items)
     if query.page is None:
@@ -128,10 +128,6 @@ async def list_events(
     return events_answer(
         json_of(page) | json_of(PageItems(items)) | json_of(certainty), heavy, parts
     )
-
-
-async def _list_certainty(criteria: EventFilter, parts: Parts) -> ListCertainty:
-    return await certainty_of_list(criteria.visible, criteria.since, criteria.until, parts)
 
 
 async def _heavy(

@@ -62,7 +62,7 @@ async def count_over_time(
     criteria = query.filter_for(user)
     async with parts.searches.turn(user.name, quick=criteria.is_of_times_alone):
         counts = await parts.store.events.over_time(criteria, query.buckets)
-    certainty = await certainty_of_list(criteria.visible, criteria.since, criteria.until, parts)
+    certainty = await certainty_of_list(criteria, parts)
     return json_answer(json_of(counts) | json_of(certainty))
 
 
