@@ -6,14 +6,14 @@ python := .venv/bin/python
 # Demo, tests and drills start programs of ours by the hundred: none of them compiles it all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-all test-long check format bench soak faults examine test-rabbitmq4
-.PHONY: plugin screenshots lock clean
+.PHONY: plugin release release-check screenshots lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.* ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
 
 demo: ## trace a small order pipeline on a private broker and restore a chain from it
 	@tools/install runtime
-	@exec $(python) -m tools.demo
+	@exec .venv/bin/rabbitmq-itc demo
 
 # Two files of tests at a time, each process with servers of its own: half of the time one waits. A
 # broker that is given has two tests at work beside each other only where somebody says so.
@@ -82,6 +82,14 @@ test-rabbitmq4: ## the integration tests against a newer RabbitMQ
 
 plugin: ## build the optional broker plugin; the last line is its file
 	@broker_plugin/build
+
+# PYTHONS=… names the programs of further Pythons to build wheels for.
+release: ## build every artifact of the last commit into dist/; nothing is uploaded
+	@tools/install test
+	$(python) -m tools.release
+
+release-check: release ## try the artifacts of dist/: installed, rendered, built anew and compared
+	$(python) -m pytest -n 0 $(PYTEST_FLAGS) tests/release
 
 screenshots: ## take the documents' pictures of the dashboard anew, from a demo of its own
 	@tools/install test

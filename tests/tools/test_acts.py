@@ -45,6 +45,7 @@ def topology() -> Layout:
         QueueRules("tried", DeadLetters("", "retry")),
         QueueRules("retry", DeadLetters("", "tried"), ttl=10),
         QueueRules("history"),
+        QueueRules("timed", parked, limit=2, timeout=1_000),
     ):
         made.add(rules)
     made.bindings += [QueueBinding(DEAD, "", "parked"), QueueBinding(DEAD, "", "audit")]
@@ -127,6 +128,23 @@ def test_who_gives_a_copy_back_influences_its_next_delivery(kind: ActKind) -> No
     second = told.get("carl", "1", "plain", again=True)
     said = [told.said(each, second) for each in (first, meanwhile, too_late)]
     assert said == ["sure", "sure", "impossible"]
+
+
+def test_a_copy_that_was_held_too_long_is_handed_over_again_whatever_its_holder_says() -> None:
+    """On RabbitMQ 4.3; what its holder does until it is told so may have had a part in it."""
+    told = LogStory()
+    told.publish("anna", "1", "timed")
+    first = told.pushed("ben", "1", "timed")
+    meanwhile = told.publish("ben", "2", "plain")
+    second = told.pushed("carl", "1", "timed", again=True)
+    told.log.part(ActKind.time_out, first)
+    told.log.part(ActKind.acknowledge, second)
+    third = told.pushed("dora", "1", "timed", again=True)
+    assert [told.said(each, second) for each in (first, meanwhile)] == ["sure", "possible"]
+    assert [told.said(each, third) for each in (first, second)] == ["sure", "sure"]
+    told.log.part(ActKind.reject, third)
+    letter = told.get("emil", "1", "parked")
+    assert [told.said(each, letter) for each in (first, third)] == ["sure", "sure"]
 
 
 def test_who_rejects_influences_the_dead_letter() -> None:
@@ -295,14 +313,17 @@ def test_a_delivery_that_no_copy_explains_is_the_judges_own_error() -> None:
     assert Judge(topology(), told.log).unexplained == [got]
 
 
-def test_each_drawn_topology_has_every_situation() -> None:
+@pytest.mark.parametrize("is_43", [False, True])
+def test_each_drawn_topology_has_every_situation(is_43: bool) -> None:
     for seed in range(20):
-        made = drawn(random.Random(seed))
+        made = drawn(random.Random(seed), is_43=is_43)
         queues = made.queues.values()
         assert sum(each.ttl is not None for each in queues) >= 5
         assert {each.longest for each in queues} > {None}
         assert any(each.limit for each in queues)
         assert set(made.taken_from) <= set(made.queues)
+        arguments = {name for each in queues for name in each.arguments}
+        assert ({"x-consumer-timeout", "x-delayed-retry-type"} <= arguments) is is_43
         for rules in queues:
             if rules.dead_letters and rules.dead_letters.exchange == "":
                 assert rules.dead_letters.key in made.queues

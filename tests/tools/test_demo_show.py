@@ -44,7 +44,7 @@ STAGE: Any = SimpleNamespace(
     exports=Path("var/demo/service/exports"),
     service=SimpleNamespace(log=Path("var/demo/service.log")),
 )
-SUMMARY = {"from": 1, "to": 67}
+SUMMARY = {"from": 1, "to": 67, "location": "/itc_db/exports/demo.jsonl"}
 
 
 def printer(width: int) -> Printer:
@@ -103,3 +103,11 @@ def test_what_is_about_to_be_stopped_is_not_advertised(capsys: pytest.CaptureFix
 
     assert "http" not in only
     assert "exports/demo.jsonl" in only
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_no_file_is_named_where_no_job_wrote_one(
+    capsys: pytest.CaptureFixture[str], stays: bool
+) -> None:
+    printer(80).last_word(STAGE, SUMMARY | {"location": None}, stays=stays)
+    assert "jsonl" not in capsys.readouterr().out

@@ -10,7 +10,10 @@ import pytest
 from tools.demo import stage
 from tools.plugin import NAME
 
-PROGRAMS = ("bash", "cp", "dirname", "ls", "mkdir", "mktemp", "paste", "realpath", "rm", "sed")
+PROGRAMS = (
+    *("bash", "cp", "dirname", "find", "ls", "mkdir", "mktemp", "paste", "realpath", "rm", "sed"),
+    "sort",
+)
 
 
 @pytest.mark.parametrize("compiler", [("erlc",), ()])

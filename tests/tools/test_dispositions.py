@@ -75,7 +75,7 @@ def test_what_is_not_committed_may_be_unknown_where_something_is_settled_that_ma
         ("rejected", True, True),  # nor may it be wrong in a gap
     ],
 )
-def test_what_is_wrong_or_unknown_is_a_fault(
+async def test_what_is_wrong_or_unknown_is_a_fault(
     tmp_path: Path, said: str | None, gap: bool, is_fault: bool
 ) -> None:
     its = life(CONSUMED, *handed(1, 2, 3), settled(3, multiple=True), ANSWERED)
@@ -100,6 +100,6 @@ def test_what_is_wrong_or_unknown_is_a_fault(
             events,
         )
         store.executemany("INSERT INTO gaps VALUES (1, 2, 0, 3, 'it was off', 0)", [()] * gap)
-    report = judge(tmp_path / "itc.db", [its])
+    report = await judge(f"sqlite+aiosqlite:///{tmp_path}/itc.db", [its])
     assert bool(report.faults) == is_fault
     assert report.right.total() == (2 if said != "acknowledged" else 3)

@@ -6,8 +6,9 @@ Messages say their type, their order as the correlation id, and in the header ``
 message they answer. ``--coupons`` of the orders carry a coupon, which this billing does not know:
 to them it sends no invoice, and tells nobody. ``--receipts`` is a newer billing, which sends a
 receipt with every invoice. ``--pause`` places one more order some seconds after the others: as long
-as nothing later is recorded, these may be too young to be judged. URL is the broker's, by default
-``AMQP_URL``.
+as nothing later is recorded, these may be too young to be judged. It ends as many seconds after
+that one: a time taken then is behind all of it, however late a busy service records. URL is the
+broker's, by default ``AMQP_URL``.
 """
 
 from __future__ import annotations
@@ -123,6 +124,7 @@ class ManyOrders:
                 await asyncio.sleep(self._pause)
                 await self._place(shop, to["approval"], self._orders)
             await asyncio.wait_for(self._done.wait(), ORDER_SECONDS)
+        await asyncio.sleep(self._pause)
 
     async def _place(self, shop: Role, queue: str, number: int) -> None:
         await asyncio.wait_for(self._free.acquire(), ORDER_SECONDS)

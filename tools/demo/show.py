@@ -95,13 +95,16 @@ class Printer:
         What is about to be stopped is not advertised.
         """
         a, b = summary["from"], summary["to"]
-        found, export = f"Event {a} (A) may have led to event {b} (B)", stage.exports / "demo.jsonl"
+        found = f"Event {a} (A) may have led to event {b} (B)"
+        export = stage.exports / "demo.jsonl" if summary.get("location") else None
         if not stays:
-            self.line(f"{found}: open {export} for all that lies between.")
+            more = f": open {export} for all that lies between" if export else ""
+            self.line(f"{found}{more}.")
             return
         user = stage.broker.user
         secret = f"{user}:{stage.broker.password}" if stage.private else user
-        self.line(f"Export    {export}")
+        if export:
+            self.line(f"Export    {export}")
         self.line(f"RabbitMQ  {stage.broker.management_url}/")
         if stage.private:
             self.line(f"AMQP      {stage.broker.amqp_url(stage.vhost)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from tools.demo.pipeline import ROLES
 from tools.plugin import NAME, build
 from tools.servers import Broker, Child, RabbitNode, ServerError, free_port
 
-CHECKOUT = Path(__file__).parents[2]
+CHECKOUT = Path(__file__).parents[2]  # or, installed, the folder of packages
 PROGRAM = Path(sys.executable).with_name("rabbitmq-itc")
 SERVICE_PORT = 15680
 MIGRATE_SECONDS = 60
@@ -26,6 +27,14 @@ READY_SECONDS = 90
 STOP_SECONDS = 30
 FIRST_RUN = 1001  # as the documents' examples have it
 ROLE_PASSWORD = "demo"  # noqa: S105 - users of a private broker on the loopback interface
+
+
+def home() -> Path:
+    """The folder for its data unless one is given: of the checkout, or of the user."""
+    if (CHECKOUT / "Makefile").is_file():
+        return CHECKOUT / "var" / "demo"
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "rabbitmq-itc" / "demo"
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,7 @@ def _private_broker(folder: Path) -> RabbitNode:
     own: Path | None = folder / "plugins"
     try:
         build(folder / "plugins")
-    except subprocess.CalledProcessError:  # there is no Erlang compiler
+    except (OSError, subprocess.CalledProcessError):  # no sources, or no Erlang compiler
         own = None
     plugins = () if own is None else (NAME,)
     return RabbitNode(folder / "rabbitmq", "itc-demo", plugins=plugins, plugins_folder=own)
@@ -96,7 +105,8 @@ def _take(lock: IO[str]) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise ServerError("a demo is running in this checkout already: end that one") from error
+        folder = Path(lock.name).parent
+        raise ServerError(f"a demo is running in {folder} already: end that one") from error
 
 
 def _next_run(folder: Path) -> str:
@@ -138,10 +148,10 @@ def _start_service(folder: Path, broker: Broker, url: str, environment: Mapping[
     }
     log = folder / "service.log"
     log.write_bytes(b"")
-    migration = Child("rabbitmq-itc migrate", [PROGRAM, "migrate"], log=log, env=env, cwd=CHECKOUT)
+    migration = Child("rabbitmq-itc migrate", [PROGRAM, "migrate"], log=log, env=env, cwd=folder)
     if code := migration.wait(MIGRATE_SECONDS):
         raise ServerError(f"rabbitmq-itc migrate ended with {code}{migration.log_tail()}")
-    return Child("rabbitmq-itc serve", [PROGRAM, "serve"], log=log, env=env, cwd=CHECKOUT)
+    return Child("rabbitmq-itc serve", [PROGRAM, "serve"], log=log, env=env, cwd=folder)
 
 
 def _addresses(broker: Broker, vhost: str, *, own_users: bool) -> Callable[[str], str]:

@@ -1,0 +1,1 @@
+"""Everything that is published of a commit: the same bytes each time, and nothing is uploaded."""
