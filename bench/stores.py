@@ -17,16 +17,7 @@ from collections.abc import Iterable, Iterator
 from app.garbage import tune_garbage_collection
 from app.store import Store, migrate
 from app.stored.capture import Batch
-from app.tracker import (
-    Bounds,
-    Channel,
-    Deliver,
-    Policy,
-    Publish,
-    Record,
-    StampedEvent,
-    Tracker,
-)
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, StampedEvent, Tracker
 from app.tracker.links import Rules
 
 BATCH = 5_000

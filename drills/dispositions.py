@@ -4,13 +4,13 @@
     tools/rabbitmq4 .venv/bin/python -m drills.dispositions
 
 The consumers of `drills.settlements` settle messages while the service is killed with SIGKILL, and
-so is the broker. Then each delivery in the store must have become what its client's log says by the
-broker's rules. Which delivery is which is known from what each channel publishes of itself now and
-then. What a client sent just before its channel broke off may or may not have been handled: there
-either is right, and these are counted apart. Unknown may be only what a channel had, or was handed,
-while there was a recorded gap; what a channel with an auto-ack consumer is handed once it gets one
-by hand; and what a channel held, or had settled and not committed, when it settled what it may not
-have held any more.
+so are the broker and the process of its plugin that makes bundles. Then each delivery in the store
+must have become what its client's log says by the broker's rules. Which delivery is which is known
+from what each channel publishes of itself now and then. What a client sent just before its channel
+broke off may or may not have been handled: there either is right, and these are counted apart.
+Unknown may be only what a channel had, or was handed, while there was a recorded gap; what a
+channel with an auto-ack consumer is handed once it gets one by hand; and what a channel held, or
+had settled and not committed, when it settled what it may not have held any more.
 """
 
 from __future__ import annotations
@@ -19,36 +19,44 @@ import argparse
 import asyncio
 import random
 import signal
-import sqlite3
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pika
 import pika.exceptions
+import sqlalchemy as sa
 from pika.adapters.blocking_connection import BlockingChannel
+from sqlalchemy.ext.asyncio import create_async_engine
 
+from app.broker.bundles import bundles_queue
 from app.broker.consumer import TRACE_QUEUE
 from drills.service import Service
 from drills.settlements import MARKS, UNKNOWN_TAG, WORK, Consumer, Life, is_empty
 from model.words import Disposition, EventType
 from tools.plugin import NAME, build
-from tools.servers import RabbitNode, wait_until
+from tools.servers import PostgresServer, RabbitNode, wait_until
 
 CONSUMERS = 4
 SHORT = 200
-SERVICE_KILLS, BROKER_KILLS = 5, 2
+KILLS = 5, 2, 3  # of the service, the broker, and the plugin's process
 CAUGHT_UP_SECONDS = 600
+DELIVERIES = (
+    "SELECT e.id, e.type, e.queue, e.routing_keys, e.payload, e.settlement, e.settled_at,"
+    " e.recorded_at, c.connection, c.channel FROM events AS e JOIN channels AS c"
+    " ON c.trace_id = e.trace_id AND c.number = e.channel ORDER BY e.id"
+)
+GAPS = "SELECT after_event_id, before_event_id, reason, suspected FROM gaps"
 PERSISTENT = pika.BasicProperties(delivery_mode=2)  # type: ignore[no-untyped-call]
-# A gap is recorded a moment after what it is about, by the service's clock.
-NEAR = 5_000_000
+# What a client has, and has sent, is not the broker's yet, or any more (µs).
+NEAR = 1_000_000
 
 
 class Told(NamedTuple):
@@ -166,28 +174,24 @@ def _was_refused(life: Life) -> bool:
     return bool(sent) and sent[-1][:3] == ("settled", "acknowledged", UNKNOWN_TAG)
 
 
-def judge(database: Path, lives: Iterable[Life]) -> Report:
+async def judge(url: str, lives: Sequence[Life]) -> Report:
     """Compare the store with the clients' logs."""
     report = Report()
-    with closing(sqlite3.connect(database)) as store:
-        deliveries = _deliveries(store)
-        gaps = store.execute(
-            "SELECT since, until, after_event_id, before_event_id, reason, suspected FROM gaps"
-        ).fetchall()
+    engine = create_async_engine(url)
+    async with engine.connect() as store:
+        deliveries = _deliveries((await store.execute(sa.text(DELIVERIES))).all())
+        gaps = (await store.execute(sa.text(GAPS))).all()
+    await engine.dispose()
     report.gaps = [f"{reason}{' (suspected)' * bool(suspected)}" for *_, reason, suspected in gaps]
+    times = list(_times(lives, deliveries, gaps))
     for life in lives:
         if not life.log:
             continue
         report.channels += 1
+        # It was there in a gap: what it was handed and settled then may be missing.
         first, last = life.log[0][0], life.log[-1][0]
-        told = deliveries.pop(str(id(life)), [])
-        # It has events in a gap, or was there meanwhile: what it was handed then may be missing.
-        is_near_gap = any(
-            (since - NEAR <= last and first <= (until or last) + NEAR)
-            or any(after < each.id and (before is None or each.id < before) for each in told)
-            for since, until, after, before, *_ in gaps
-        )
-        _judge(life, told, report, is_near_gap=is_near_gap)
+        is_near_gap = any(low - NEAR <= last and first <= high + NEAR for low, high in times)
+        _judge(life, deliveries.pop(str(id(life)), []), report, is_near_gap=is_near_gap)
     right = report.right.total()
     if right < report.unknown + report.unplaced + report.missing:
         report.faults.append(f"only {right} were compared, as the rest lies in gaps")
@@ -199,14 +203,24 @@ def judge(database: Path, lives: Iterable[Life]) -> Report:
     return report
 
 
-def _deliveries(store: sqlite3.Connection) -> dict[str, list[Told]]:
+def _times(
+    lives: Iterable[Life], deliveries: dict[str, list[Told]], gaps: Iterable[Sequence[Any]]
+) -> Iterator[tuple[float, float]]:
+    """Between which times of the clients a gap is, by what is stored around it: we may be late."""
+    clock = []
+    for life in lives:
+        at = {life.handed.get(step[1]): at for at, step in life.log if step[0] in ("handed", "got")}
+        stored = deliveries.get(str(id(life)), [])
+        clock += [(each.id, at[each.body]) for each in stored if each.body in at]
+    for after, before, *_ in gaps:
+        earlier = [at for key, at in clock if key <= (after or 0)]
+        later = [at for key, at in clock if before is not None and before <= key]
+        yield max(earlier, default=0), min(later, default=float("inf"))
+
+
+def _deliveries(rows: Iterable[Sequence[Any]]) -> dict[str, list[Told]]:
     """The stored deliveries of each channel's life, in order."""
     names = {int(each): each.name for each in Disposition}
-    rows = store.execute(
-        "SELECT e.id, e.type, e.queue, e.routing_keys, e.payload, e.settlement, e.settled_at,"
-        " e.recorded_at, c.connection, c.channel FROM events AS e JOIN channels AS c"
-        " ON c.trace_id = e.trace_id AND c.number = e.channel ORDER BY e.id"
-    )
     lives: dict[tuple[str, int], str] = {}
     early: dict[tuple[str, int], list[Told]] = defaultdict(list)
     found: dict[str, list[Told]] = defaultdict(list)
@@ -349,21 +363,33 @@ class Load:
         self._broker.start()
         wait_until(self._is_traced, CAUGHT_UP_SECONDS, "the service has tracing on again")
 
+    def kill_collector(self) -> None:
+        """Kill the process that makes bundles, once there is one."""
+        queue = f'<<"{self._vhost}">>, queue, <<"{bundles_queue(TRACE_QUEUE)}">>'
+        kill = f"catch exit(rabbit_itc_topology:process(rabbit_misc:r({queue})), kill)."
+        wait_until(lambda: self._broker.ctl("eval", kill).strip() == "true", 60, "it is killed")
+
     def _is_traced(self) -> bool:
         return bool(self._broker.api("GET", "vhosts", self._vhost)["tracing"])
 
 
 async def drill(
-    broker: RabbitNode, folder: Path, messages: int, work: str, seed: int, kills: tuple[int, int]
+    broker: RabbitNode,
+    url: str,
+    folder: Path,
+    messages: int,
+    work: str,
+    seed: int,
+    kills: Sequence[int] = (0, 0, 0),
 ) -> Report:
     """Run it on a virtual host of its own; returns the verdict."""
-    database = folder / "itc.db"
-    service = Service(broker, f"sqlite:///{database}", folder)
+    service = Service(broker, url, folder)
     limit = {"x-delivery-limit": 1000} if work == "quorum" else {}  # 20 on RabbitMQ 4
     with broker.fresh_vhost("settled") as vhost:
         async with service.tracing(vhost):
             load = Load(broker, service, vhost, seed)
-            chosen = [load.kill_service] * kills[0] + [load.kill_broker] * kills[1]
+            ways = (load.kill_service, load.kill_broker, load.kill_collector)
+            chosen = [way for way, count in zip(ways, kills, strict=True) for _ in range(count)]
             random.Random(seed).shuffle(chosen)
             arguments = {"x-queue-type": work, **limit}
             lives = await asyncio.to_thread(load.run, messages, arguments, chosen)
@@ -376,7 +402,7 @@ async def drill(
             )
             await asyncio.to_thread(service.end, signal.SIGTERM)
     (folder / "lives.txt").write_text("\n".join(map(repr, lives)))
-    return judge(database, lives)
+    return await judge(url, lives)
 
 
 def main() -> int:
@@ -385,21 +411,26 @@ def main() -> int:
     parser.add_argument("messages", type=int, nargs="?", default=5_000)
     parser.add_argument("--work", choices=("classic", "quorum"), default="classic")
     parser.add_argument("--seed", type=int, default=random.randrange(1000))
-    parser.add_argument("--kills", type=int, nargs=2, default=(SERVICE_KILLS, BROKER_KILLS))
+    parser.add_argument("--kills", type=int, nargs=3, default=KILLS)
+    parser.add_argument("--postgresql", action="store_true")
     parser.add_argument("--keep", help="a new folder in which the store and the log are left")
     given = parser.parse_args()
-    with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as place:
+    with ExitStack() as stack:
+        place = stack.enter_context(
+            nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory()
+        )
+        url = f"sqlite+aiosqlite:///{place}/itc.db"
+        if given.postgresql:
+            url = stack.enter_context(stack.enter_context(PostgresServer()).fresh_database())
         plugins = Path(place, "plugins")
         plugins.mkdir(parents=True)
         build(plugins)
-        with RabbitNode(plugins=(NAME,), plugins_folder=plugins) as broker:
-            version = broker.api("GET", "overview")["rabbitmq_version"]
-            began = time.monotonic()
-            report = asyncio.run(
-                drill(
-                    broker, Path(place), given.messages, given.work, given.seed, tuple(given.kills)
-                )
-            )
+        broker = stack.enter_context(RabbitNode(plugins=(NAME,), plugins_folder=plugins))
+        version = broker.api("GET", "overview")["rabbitmq_version"]
+        began = time.monotonic()
+        report = asyncio.run(
+            drill(broker, url, Path(place), given.messages, given.work, given.seed, given.kills)
+        )
     print(
         f"RabbitMQ {version}, {given.work} queue, seed {given.seed}: {given.messages} messages in "
         f"{time.monotonic() - began:.0f} s, {report.channels} channels, right: "

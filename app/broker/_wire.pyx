@@ -12,6 +12,7 @@ Frames, methods and tables: https://www.rabbitmq.com/resources/specs/amqp0-9-1.p
 """
 
 from binascii import b2a_base64
+from hashlib import sha256
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -22,7 +23,8 @@ from libc.math cimport isfinite
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
-from app.broker.deliveries import Arrival
+from app.broker.deliveries import UNREAD, Arrival, channel_of
+from app.tracker.records import LARGE, Deliver, Publish
 from model.texts import storable, storable_name
 
 cdef extern from "Python.h":
@@ -58,6 +60,7 @@ cdef enum:
     FRAME_END = 0xCE
     BODY_SIZE_AT = 4  # in a header's payload, after class and weight
     MOST_BODY = 1 << 30  # bytes; RabbitMQ takes half of that at most
+    KIND = 7  # letters, of "publish" as of "deliver"
     RECENT_NAMES = 4096  # names, of up to
     SHORT = 64  # bytes
 
@@ -266,13 +269,19 @@ cdef list read_array(Bytes *data, int depth, Left *left):
     return array
 
 
-cdef bint find(bytes header, int wanted, Bytes *data) except -1:
+cdef inline Bytes all_of(bytes data) noexcept:
+    cdef Bytes left
+    left.at = data
+    left.end = left.at + len(data)
+    return left
+
+
+cdef bint find(Bytes header, int wanted, Bytes *data) except -1:
     """Find a property in the payload of a header frame; whether it is there."""
     cdef Bytes skipped
     cdef uint64_t flags
     cdef int bit
-    data.at = header
-    data.end = data.at + len(header)
+    data[0] = header
     try:
         take(data, FLAGS_AT)
         flags = number(take(data, 2), 2)
@@ -298,19 +307,19 @@ def decode_headers(bytes header not None, /):
     """The table of headers in a header frame's payload; empty if there is none."""
     cdef Bytes data
     cdef Left left = Left(MOST_VALUES, MOST_ODD, False)
-    return read_table(&data, 0, &left) if find(header, HEADERS, &data) else {}
+    return read_table(&data, 0, &left) if find(all_of(header), HEADERS, &data) else {}
 
 
 def user_of(bytes header not None, /):
     """The user in a header frame's payload: who published, as the broker checks; perhaps None."""
     cdef Bytes data, user
-    if not find(header, USER_ID, &data):
+    if not find(all_of(header), USER_ID, &data):
         return None
     take_counted(&data, 1, &user)
     return text_of(&user)
 
 
-# Fields of a trace message's headers, in the order in which `read_trace` returns them. The last is
+# Fields of a trace message's headers, in the order in which `fields_of` returns them. The last is
 # `routed_queues` of a publish or `redelivered` of a deliver.
 cdef enum:
     CHANNEL = 2
@@ -392,7 +401,34 @@ cdef as_field(int field, bint is_publish, value):
     return read
 
 
-def read_trace(bytes header not None, bool is_publish not None, /):
+def read_record(
+    str routing_key not None, bytes header not None, bytes body not None, bytes digest=b"", /
+):
+    """The record that a trace message is; None where its routing key says that it is none.
+
+    ``header`` is the payload of its header frame, ``digest`` the SHA-256 of a large body, if it has
+    been made.
+    """
+    return record_of(routing_key, all_of(header), body, digest)
+
+
+cdef record_of(str key, Bytes header, bytes body, bytes digest):
+    cdef bint is_publish = key.startswith("publish")
+    if not is_publish and not key.startswith("deliver"):
+        return None
+    if len(key) > KIND and key[KIND] != u".":
+        return None
+    node, connection, number, user, exchange, keys, properties, last = fields_of(header, is_publish)
+    channel = channel_of(node, connection, number, user)
+    if not digest and len(body) > LARGE:
+        digest = sha256(body).digest()
+    if is_publish:
+        return Publish(channel, exchange, keys, last, properties, body, digest)
+    queue = storable(key[KIND + 1 :])
+    return Deliver(channel, exchange, keys, queue, last != 0, properties, body, digest)
+
+
+cdef tuple fields_of(Bytes header, bint is_publish):
     """The fields of a trace message's headers, of a header frame's payload."""
     cdef tuple names = OF_PUBLISH if is_publish else OF_DELIVER
     cdef list fields = [None] * FIELDS
@@ -435,7 +471,7 @@ def origin_of(bytes header not None, /):
     cdef int field
     cdef Left left = Left(MOST_VALUES, MOST_ODD, False)
     try:
-        if not find(header, HEADERS, &data):
+        if not find(all_of(header), HEADERS, &data):
             return None
         size = number(take(&data, 4), 4)
         table.at, table.end = data.at, data.end
@@ -455,6 +491,62 @@ def origin_of(bytes header not None, /):
         pass
     place = tuple([fields[field] for field in PLACE])
     return None if None in place else place
+
+
+def unpack(bytes body not None, message, uint64_t first_id, /):
+    """The records in the body of a bundle (app/broker/bundles.py), as if each had come alone.
+
+    ``message`` is the bundle's own, whose tag the last record has: only with it may the bundle be
+    acknowledged. Their identities count up from ``first_id``. Those that can be read at once are.
+    """
+    cdef list records = []
+    cdef Bytes left, record, key, header
+    cdef bytes contents
+    cdef str name
+    cdef unsigned char identity[8]
+    cdef uint64_t shifted
+    cdef int i
+    bundle, is_redelivered = message.bundle, message.redelivered
+    cdef uint64_t tag = message.tag
+    ordinal, moment = bundle.first, message.at
+    left.at = body
+    left.end = left.at + len(body)
+    while left.at < left.end:
+        take_counted(&left, 4, &record)
+        size = record.end - record.at
+        take_counted(&record, 2, &key)
+        take_counted(&record, 4, &header)
+        shifted = first_id + <uint64_t>len(records)
+        for i in range(7, -1, -1):
+            identity[i] = shifted & 0xFF
+            shifted >>= 8
+        name, contents = name_of(&key), bytes_of(&record)
+        read = None
+        if len(contents) <= LARGE:  # digests of others may be made in a thread
+            try:
+                read = record_of(name, header, contents, b"")
+            except ValueError:  # the parser tells why
+                pass
+        records.append(
+            Arrival(
+                tag if left.at == left.end else tag - 1,
+                is_redelivered,
+                name,
+                bytes_of(&header) if read is None else b"",
+                contents,
+                moment,
+                UNREAD if read is None else read,
+                identity[:8],
+                size,
+                b"",
+                bundle,
+                ordinal,
+                left.at == left.end,
+            )
+        )
+        ordinal += 1
+        moment += 1
+    return records
 
 
 @cython.final

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import aio_pika
 import aiormq
+import pamqp.constants
 import pamqp.decode
 from aio_pika.abc import UnderlayConnection
 from aiormq.abc import AbstractChannel, AbstractConnection
@@ -53,6 +54,8 @@ def _short_text(data: bytes) -> tuple[int, str]:
 
 
 pamqp.decode.METHODS["shortstr"] = _short_text  # the library looks it up there
+# The broker takes a queue's name of any characters; the library asks for no other than ASCII ones.
+pamqp.constants.DOMAIN_REGEX["queue-name"] = re.compile(".*", re.DOTALL)
 
 
 class Diversion(asyncio.Protocol):

@@ -19,11 +19,11 @@ from aiormq.abc import AbstractChannel as Channel
 from yarl import URL
 
 from app.background import is_set_within
-from app.broker import sentinel
+from app.broker import bundles, sentinel
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
-from app.broker.deliveries import Arrival
+from app.broker.deliveries import MOST_RECORDS, UNREAD, Arrival
 from app.broker.diverted import DivertedStream, connect, queue_there, refuse_delivery
-from app.broker.firehose import CHANNELS_TAG, TRACE_EXCHANGE, parse
+from app.broker.firehose import BUNDLE_KEY, CHANNELS_TAG, TRACE_EXCHANGE, parse
 from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher
 from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, in_use, outage, outages
@@ -50,6 +50,11 @@ HASHED_HERE = 256 * 1024
 MOST_AHEAD = 10_000
 # From this many bytes on, nothing more is read from the socket until a batch is taken.
 BUFFER_BYTES = 64 * 1024 * 1024
+# The share of the prefetch that holds for bundles: with 400 of them ahead a backlog was read
+# fastest, with 64 or 32,000 far slower.
+FEWER = 80
+# The plugin looks ten times a second whether bundles are wished for.
+FIRST_BUNDLE_SECONDS = LAST_BUNDLE_SECONDS = 2.0
 # Since this version of RabbitMQ the deliveries of direct replies are traced.
 REPLIES_TRACED = (4, 2)
 
@@ -60,16 +65,22 @@ class Reading(msgspec.Struct, frozen=True):
     ``quorum`` is the type that the queue has or gets: right on a cluster, because it outlives the
     node it was declared on. ``was_bound`` says whether an existing queue was bound to the trace
     exchange when we looked. ``sentinel`` is the token that should be at its head, None if none is
-    known. ``keys`` are the routing keys to bind it with, ``excess`` bound ones that are no longer
-    wanted, ``bookmarks`` its knowledge of the store.
+    known. ``missing`` are routing keys to bind it with, ``excess`` bound ones that are no longer
+    wanted, ``bookmarks`` its knowledge of the store. ``prefetch`` is of records, and ``again``
+    messages may come that were handed out before. ``has_bundles`` if the plugin makes them, as the
+    ``wishes`` among the keys ask it to, and ``expects_bundles`` if it is about to.
     """
 
     prefetch: int
+    again: int = 0
+    has_bundles: bool = False
+    expects_bundles: bool = False
+    wishes: tuple[str, ...] = ()
     quorum: bool = False
     is_cluster: bool = False
     was_bound: bool = True
     sentinel: str | None = None
-    keys: tuple[str, ...] = ALL.keys
+    missing: tuple[str, ...] = ALL.keys
     excess: tuple[str, ...] = ()
     bookmarks: tuple[Bookmark, ...] = ()
 
@@ -93,10 +104,17 @@ class TraceStream(DivertedStream):
         # Delivery tags count from 1: the last that arrived, and the last acknowledged.
         self._arrived_tag = self._acknowledged = 0
         self._connection = connection
-        self._bytes = self._headers = 0  # waiting ones; the second of headers
+        self._bytes = self._headers = self._records = 0  # waiting ones; the second of headers
         self._largest = 0
         self._is_exclusive = not reading.quorum
-        self._prefetch, self._keys = reading.prefetch, reading.keys
+        self._prefetch = reading.prefetch
+        self._prefetch_of_bundles = max(reading.prefetch // FEWER, reading.again, 1)
+        self._present_prefetch = 0
+        self._refitting: asyncio.Task[None] | None = None
+        self.records_per_message = 1.0  # of the last portion
+        self._has_bundles, self._wishes = reading.has_bundles, reading.wishes
+        self._expects_bundles, self._first_bundle = reading.expects_bundles, asyncio.Event()
+        self._last_bundle_until: float | None = None
         self._consumers = 0
         self._next_at = 0
         self._received = (0.0, 0)  # a time and the last tag, on a cluster
@@ -125,7 +143,7 @@ class TraceStream(DivertedStream):
         self.about = Own(self._queue, self.account, former).about
 
     async def batch(self, most: int, linger: float) -> list[Arrival]:
-        """Wait for messages and return up to ``most`` of them.
+        """Wait for messages and return up to ``most`` records, and the rest of the last bundle.
 
         After ``linger`` seconds it returns those that came, perhaps none.
 
@@ -133,34 +151,69 @@ class TraceStream(DivertedStream):
         acknowledged; they will come again over the next connection.
         :raises UndeliverableError: when the broker broke the connection off over a message.
         """
-        self._enough = most
+        self._enough = most  # records
         if not self._is_enough and self._loss is None:
             self._arrived.clear()
             await is_set_within(self._arrived, linger)
         self._check()
         batch: list[Arrival] = []
-        size = headers = large = 0
+        size = headers = messages = counted = 0
+        is_bundled = False
         while self._waiting and len(batch) < most:
             if size >= PORTION_BYTES or headers >= PORTION_HEADERS:
                 break
             message = self._waiting.popleft()
-            batch.append(message)
+            messages += 1
             size += message.size
-            headers += len(message.header)
-            if len(message.body) > LARGE:
-                large += len(message.body)
+            headers += _header_size(message)
+            if message.bundle is None:
+                batch.append(message)
+                counted += 1
+            else:
+                is_bundled = True
+                counted += message.bundle.size
+                batch += bundles.open_bundle(message)
         self._bytes -= size
         self._headers -= headers
+        self._records -= counted
         if self._bytes <= BUFFER_BYTES:
             self._connection.resume()
-        if large > HASHED_HERE:
+        # A bundle itself is never digested, its records are.
+        if size > HASHED_HERE < sum(len(each.body) for each in batch if len(each.body) > LARGE):
             await asyncio.to_thread(_hash, batch)
         for message in batch:
-            message.message = parse(
-                message.routing_key, message.header, message.body, message.at, message.sha256
-            )
+            if message.message is UNREAD:
+                message.message = parse(
+                    message.routing_key, message.header, message.body, message.at, message.sha256
+                )
             message.header = b""  # the next takes its room while the processor has it at hand
+        if messages:
+            self.records_per_message = len(batch) / messages
+            self._refit(is_bundled)
         return batch
+
+    def _refit(self, is_bundled: bool) -> None:
+        """Have the broker send ahead what suits the last portion.
+
+        Its consumer is another then: a quorum queue knows no other way to change it.
+        """
+        present = wanted = self._present_prefetch
+        if is_bundled:
+            wanted = min(present, self._prefetch_of_bundles)
+        elif present and 2 * self.unacknowledged >= present:
+            wanted = self._prefetch
+        if wanted != present and (self._refitting is None or self._refitting.done()):
+            # The answers come behind deliveries, for which there may be no room before the next
+            # portion.
+            self._refitting = asyncio.create_task(self._consume_anew(wanted))
+
+    async def _consume_anew(self, prefetch: int) -> None:
+        try:
+            with self.request():
+                await self._channel.basic_cancel(self._tag)
+            await self.consume(prefetch)
+        except OutageError as error:
+            self.lose(error)
 
     async def acknowledge(self, tag: int) -> None:
         await super().acknowledge(tag)
@@ -174,14 +227,42 @@ class TraceStream(DivertedStream):
         """The most messages that wait, in the queue or here, for their acknowledgement."""
         return await self.ready_messages() + self.unacknowledged
 
+    async def wait_for_bundles(self) -> None:
+        """Wait until the plugin makes bundles, where it is about to.
+
+        What is traced in the moment in which it takes the queue over is missing.
+        """
+        if self._expects_bundles and self._consumers:
+            await is_set_within(self._first_bundle, FIRST_BUNDLE_SECONDS)
+
+    async def is_last_bundle_here(self) -> bool:
+        """Have the plugin end its bundles; tell whether the last one came, or will not come."""
+        if not self._has_bundles:
+            return True
+        if self._last_bundle_until is None:
+            self._last_bundle_until = time.monotonic() + LAST_BUNDLE_SECONDS
+            with self.request():
+                for wish in self._wishes:
+                    await self._channel.queue_unbind(self._queue, TRACE_EXCHANGE, routing_key=wish)
+        return time.monotonic() > self._last_bundle_until
+
+    @property
+    def most_per_message(self) -> int:
+        """The most records that a message may have."""
+        return MOST_RECORDS if self._has_bundles else 1
+
     async def ready_messages(self) -> int:
         """The number of messages that the queue still holds for us, without delivered ones.
+
+        What was traced before, and the plugin still held, is among them.
 
         The answer also shows that the queue has the acknowledgements before it: ``taken`` is the
         last tag of these. The first answer may overtake messages that the queue had handed to the
         channel; by the second, they have arrived.
         """
         self._check()
+        if self._has_bundles:
+            await asyncio.sleep(bundles.HELD_SECONDS)
         acknowledged = self._acknowledged
         try:
             declared, _ = [
@@ -207,14 +288,16 @@ class TraceStream(DivertedStream):
         elif moment - self._received[0] > IN_LOG_SECONDS:
             self.taken, self._received = self._received[1], (moment, tag)
 
-    async def consume(self) -> None:
-        """Have the broker send as many messages as the channel's prefetch allows."""
+    async def consume(self, prefetch: int | None = None) -> None:
+        """Have the broker send this many messages ahead; few until it is clear what they are."""
         self._consumers += 1
+        self._present_prefetch = prefetch or self._prefetch_of_bundles
         # Exclusive: until the broker notices that an earlier connection is dead, messages that it
         # has not acknowledged would come after newer ones. Quorum queues ignore this (measured on
         # 3.10.8), so their consumers were counted. A single active consumer would do too, but then
         # nothing else could remove a message that cannot be handed to a consumer.
         with self.request():
+            await self._channel.basic_qos(prefetch_count=self._present_prefetch)
             await self._channel.basic_consume(
                 self._queue, refuse_delivery, consumer_tag=self._tag, exclusive=self._is_exclusive
             )
@@ -228,12 +311,12 @@ class TraceStream(DivertedStream):
         with self.request():
             await self._channel.basic_cancel(CHANNELS_TAG)
 
-    async def bind(self, excess: Sequence[str] = ()) -> None:
-        """Bind the queue by its keys, and then remove other bindings.
+    async def bind(self, missing: Iterable[str], excess: Iterable[str]) -> None:
+        """Bind the queue by missing keys, and then remove other bindings.
 
         Bind first, then unbind: messages in both selections are never missed.
         """
-        await self._bind(TRACE_EXCHANGE, self._keys)
+        await self._bind(TRACE_EXCHANGE, missing)
         with self.request():
             for key in excess:
                 await self._channel.queue_unbind(self._queue, TRACE_EXCHANGE, routing_key=key)
@@ -265,12 +348,19 @@ class TraceStream(DivertedStream):
         """
         moment = time.time_ns() // 1000
         first = max(moment, min(self._next_at, moment + MOST_AHEAD))
-        self._next_at = first + len(deliveries)
-        for arrived_at, message in enumerate(deliveries, first):
-            message.at = arrived_at
+        self._next_at = first
+        for message in deliveries:
+            message.at = self._next_at
+            count = 1
+            if message.routing_key == BUNDLE_KEY and (bundle := bundles.read_head(message.header)):
+                message.bundle, self._has_bundles = bundle, not bundle.end
+                count = bundle.size
+                self._first_bundle.set()
+            self._records += count
+            self._next_at += count
             message.size = len(message.header) + len(message.body)
             self._bytes += message.size
-            self._headers += len(message.header)
+            self._headers += _header_size(message)
         self._largest = max(self._largest, *[len(message.body) for message in deliveries])
         if self._bytes > BUFFER_BYTES:
             self._connection.pause()
@@ -280,7 +370,12 @@ class TraceStream(DivertedStream):
     @property
     def _is_enough(self) -> bool:
         is_portion = self._bytes >= PORTION_BYTES or self._headers >= PORTION_HEADERS
-        return super()._is_enough or is_portion
+        return self._records >= self._enough or is_portion
+
+
+def _header_size(message: Arrival) -> int:
+    """The bytes of headers that a message has at most."""
+    return len(message.header) if message.bundle is None else message.size
 
 
 def _hash(messages: Sequence[Arrival]) -> None:
@@ -379,10 +474,9 @@ class Firehose:
         token, is_gone = None, False
         if guarded and not reading.quorum:
             token, is_gone = await self._guard(connection, vhost, reading, queued)
-        await channel.set_qos(prefetch_count=reading.prefetch)
         raw = await channel.get_underlay_channel()
         stream = kind(raw, self.queue, connection, place, reading, queue_is_new=queued is None)
-        await stream.bind(reading.excess)
+        await stream.bind(reading.missing, reading.excess)
         stream.divert(connection, channel)
         stream.sentinel, stream.is_sentinel_gone = token, is_gone
         return stream

@@ -10,20 +10,18 @@ that is no trace message becomes an `Unreadable`, with the reason.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
-from hashlib import sha256
-from typing import Any, TypeAlias
 
 import msgspec
 
-from app.broker._wire import decode_headers, origin_of, read_trace, user_of
-from app.tracker import NOWHERE, Channel, Deliver, Publish, Record, Settlement, Unreadable
-from app.tracker.records import LARGE, QUARANTINED_BODY
+from app.broker._wire import decode_headers, origin_of, read_record, user_of
+from app.broker.deliveries import channel_of
+from app.tracker import NOWHERE, Record, Settlement, Unreadable
+from app.tracker.records import QUARANTINED_BODY
 from model.texts import storable
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 KINDS = PUBLISH, DELIVER = "publish", "deliver"
-SETTLE = "settle"
+SETTLE, BUNDLE_KEY = "settle", "batch.1"
 # The tag of no consumer: when we cancel it, the plugin reports where channels stand. The broker
 # takes it for a consumer that is gone.
 CHANNELS_TAG = "itc.channels"
@@ -55,16 +53,6 @@ LONGEST_SETTLEMENT = 4096
 # A channel's number has 16 bits, and a flag has one.
 MOST_CHANNELS = 65_535
 
-# Node, connection, channel's number, user; exchange, routing keys, properties; a publish's queues,
-# or a deliver's mark as a redelivery.
-TraceFields: TypeAlias = tuple[str, str, int, str, str, tuple[str, ...], dict[str, Any], Any]
-
-MOST_REMEMBERED = 10_000
-
-
-# Looked up again and again, which is quicker for the same object.
-_channel = lru_cache(maxsize=MOST_REMEMBERED)(Channel)
-
 # Before a table this makes the payload of a header frame with nothing but headers.
 _TABLE = struct.pack("!HHQH", 60, 0, 0, 1 << 13)
 
@@ -83,40 +71,44 @@ def parse(
     ``header`` is the payload of its header frame; ``recorded_at`` in µs; ``digest`` the SHA-256 of
     a large body, if it has been made.
     """
-    kind, _, name = routing_key.partition(".")
     try:
-        if kind not in KINDS:
-            return _settlement(kind, name, header, body)
-        fields = read_trace(header, kind == PUBLISH)
+        record = read_record(routing_key, header, body, digest)
+        return record or _settlement(routing_key, header, body)
     except ValueError as error:
-        place = origin_of(_TABLE + body if kind == SETTLE else header)
-        return Unreadable(
-            reason=str(error),
-            routing_key=storable(routing_key),
-            headers=_headers_json(header),
-            body=body[:QUARANTINED_BODY],
-            body_bytes=len(body),
-            recorded_at=recorded_at,
-            channel=NOWHERE if place is None else _channel(*place),
-            is_forged=_is_forged(kind, header),
-        )
-    node, connection, number, user, exchange, keys, properties, last = fields
-    channel = _channel(node, connection, number, user)
-    if len(body) > LARGE and not digest:
-        digest = sha256(body).digest()
-    if kind == PUBLISH:
-        return Publish(channel, exchange, keys, last, properties, body, digest)
-    return Deliver(channel, exchange, keys, storable(name), bool(last), properties, body, digest)
+        return make_unreadable(routing_key, header, body, recorded_at, str(error))
 
 
-def _is_forged(kind: str, header: bytes) -> bool:
+def make_unreadable(
+    routing_key: str, header: bytes, body: bytes, recorded_at: int, reason: str
+) -> Unreadable:
+    """A trace message that cannot be read, with the reason."""
+    kind = routing_key.partition(".")[0]
+    place = origin_of(_TABLE + body if kind == SETTLE else header)
+    return Unreadable(
+        reason=reason,
+        routing_key=storable(routing_key),
+        headers=_headers_json(header),
+        body=body[:QUARANTINED_BODY],
+        body_bytes=len(body),
+        recorded_at=recorded_at,
+        channel=NOWHERE if place is None else channel_of(*place),
+        is_forged=kind not in KINDS and not _is_brokers(routing_key, header),
+    )
+
+
+def _is_brokers(routing_key: str, header: bytes) -> bool:
+    """Tell whether the plugin made a message that is no publish and no deliver."""
+    is_its_kind = routing_key == BUNDLE_KEY or routing_key.startswith(SETTLE)
     try:
-        return kind not in KINDS and (kind != SETTLE or user_of(header) != BROKER_USER)
+        return is_its_kind and user_of(header) == BROKER_USER
     except ValueError:
-        return True
+        return False
 
 
-def _settlement(kind: str, event: str, header: bytes, body: bytes) -> Settlement:
+def _settlement(routing_key: str, header: bytes, body: bytes) -> Settlement:
+    kind, _, event = routing_key.partition(".")
+    if kind == BUNDLE_KEY.partition(".")[0]:
+        raise NotATraceMessageError("not a bundle of the broker plugin's, or within one")
     if kind != SETTLE:
         raise NotATraceMessageError("the routing key begins with neither publish. nor deliver.")
     if user_of(header) != BROKER_USER:

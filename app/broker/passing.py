@@ -77,6 +77,9 @@ class PassingStream(TraceStream):
     def _note_taken(self, tag: int) -> None:
         """Do nothing: tags are not the channel's alone."""
 
+    def _refit(self, is_bundled: bool) -> None:
+        """Do nothing: the portion is what the broker sends."""
+
     async def batch(self, most: int, linger: float) -> list[Arrival]:
         """Wait for messages, like any stream. Sets ``is_over`` once the usual way works again."""
         if not self._is_consuming and not self._portion:
@@ -134,13 +137,11 @@ class PassingStream(TraceStream):
         self._portion = self._portion_size = min(self._good, limit)
         self._good -= self._portion
         self._is_consuming = True
-        with self.request():
-            await self._channel.basic_qos(prefetch_count=self._portion)
-        await self.consume()
+        await self.consume(self._portion)
 
     async def _take_portion(self, limit: int, linger: float) -> list[Arrival]:
         messages = await super().batch(min(limit, self._portion), linger)
-        self._portion -= len(messages)
+        self._portion -= sum(message.is_last for message in messages)
         if messages:
             self._outstanding = messages[-1].tag
             self._is_acknowledged.clear()

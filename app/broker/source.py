@@ -11,7 +11,9 @@ from functools import partial
 from typing import Any, Literal, NoReturn
 
 import msgspec
+from msgspec.structs import replace
 
+from app.broker.bundles import PLUGIN, bundles_queue, wishes
 from app.broker.consumer import Firehose, Reading, TraceStream
 from app.broker.management import ManagementApi, Node, QueueInfo
 from app.broker.marks import MarkPublisher, keys, takes_default
@@ -22,6 +24,7 @@ from app.broker.trace_queue import (
     QueueState,
     bookmarks,
     fault,
+    feeds_plugin,
     guard_policy,
     is_others,
     keys_bound_to,
@@ -37,6 +40,8 @@ from app.tracker.taken import ALL, Selection, covers
 SHOW_SECONDS = 5.0
 REMOVE_SECONDS = 30.0
 CUT_OFF_SECONDS = 1.5
+# The plugin looks at its queues ten times a second.
+GIVEN_UP_SECONDS = 2.0
 
 
 # All kinds of hand-overs in the broker's counts; redeliveries are among them.
@@ -79,17 +84,20 @@ class TraceSource:
         taken: Selection = ALL,
         before: Selection = ALL,
         *,
+        again: int = 0,
         passing: bool = False,
     ) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, created if it is missing.
 
         ``sentinel`` is the token that should be at its head, if one is known. The queue is bound
-        for the selection ``taken``, which replaces ``before``. ``passing`` reads past messages that
-        the broker cannot hand over, and past the sentinel: the head may be a bad message. Raises
-        `OutageError`, and `ForeignQueueError` if a queue with that name cannot be ours.
+        for the selection ``taken``, which replaces ``before``. ``again`` messages at most were
+        handed out before. ``passing`` reads past messages that the broker cannot hand over, and
+        past the sentinel: the head may be a bad message. Raises `OutageError`, and
+        `ForeignQueueError` if a queue with that name cannot be ours.
         """
         token = None if passing else sentinel
-        reading = await self._plan_reading(vhost, prefetch, token, taken, before)
+        planned = await self._plan_reading(vhost, prefetch, token, taken, before)
+        reading = replace(planned, again=again)
         if not passing:
             async with self._name_outages(vhost), self._firehose.open(vhost, reading) as stream:
                 yield stream
@@ -130,8 +138,12 @@ class TraceSource:
                 await self._management.set_tracing(vhost, False)
 
     async def _trace_targets(self, vhost: str) -> set[str]:
-        """The queues and exchanges that trace messages go to, ours and others'."""
-        return {binding.destination for binding in await self._management.bindings(vhost)}
+        """The queues and exchanges that trace messages go to, ours and others'.
+
+        The plugin's own have no counters; what they give goes to those.
+        """
+        targets = {binding.destination for binding in await self._management.bindings(vhost)}
+        return targets - {bundles_queue(target) for target in targets}
 
     async def unknown(self, vhost: str, selection: Selection) -> list[str]:
         """Patterns of a selection that match no exchange or queue now, in words.
@@ -232,9 +244,12 @@ class TraceSource:
         nodes = await self._management.nodes()
         queue = await self.queue(vhost, self._firehose.queue)
         binding_keys, present = self._keys(selection), frozenset[str]()
+        wished, has_bundles = wishes(binding_keys), False
+        asked = {*binding_keys, *wished}
         present_bookmarks: list[Bookmark] = []
         if queue is None:
             quorum, was_bound = sum(node.running for node in nodes) > 1, True
+            await self._wait_for_plugin(vhost)
         else:
             if is_others(queue, self._firehose.owner):
                 raise QueueTakenError(in_use_by_another(vhost, queue.name))
@@ -243,21 +258,41 @@ class TraceSource:
                     f"the queue {printable(queue.name)} of the virtual host {printable(vhost)} was "
                     f"made by somebody else ({printable(reason)}), and is created again"
                 )
-            quorum, present = queue.type == "quorum", await self._bound_keys(vhost)
+            bindings = await self._management.bindings(vhost)
+            present = keys_bound_to(bindings, queue.name)
+            has_bundles = feeds_plugin(bindings, queue.name)
+            quorum = queue.type == "quorum"
             present_bookmarks = bookmarks(present)
             present -= {bookmark.key for bookmark in present_bookmarks}
             # A crash may have come between the new bindings and the removal of the old ones.
             was_bound = present.issuperset(binding_keys) or present.issuperset(self._keys(former))
         return Reading(
             prefetch,
-            quorum,
+            has_bundles=has_bundles,
+            expects_bundles=bool(wished)
+            and not has_bundles
+            and any(PLUGIN in (node.enabled_plugins or ()) for node in nodes if node.running),
+            wishes=wished,
+            quorum=quorum,
             is_cluster=len(nodes) > 1,
             was_bound=was_bound,
             sentinel=sentinel,
-            keys=binding_keys,
-            excess=tuple(sorted(present.difference(binding_keys))),
+            missing=tuple(sorted(asked - present)),
+            excess=tuple(sorted(present - asked)),
             bookmarks=tuple(present_bookmarks),
         )
+
+    async def _wait_for_plugin(self, vhost: str) -> None:
+        """Wait until the plugin has given up a trace queue that is gone.
+
+        While it is bound in its place, all that goes into a new one comes twice.
+        """
+        queue, deadline = self._firehose.queue, time.monotonic() + GIVEN_UP_SECONDS
+        with contextlib.suppress(NotFoundError):  # of the virtual host, which is told of later
+            while feeds_plugin(await self._management.bindings(vhost), queue):
+                if time.monotonic() > deadline:
+                    break
+                await asyncio.sleep(GIVEN_UP_SECONDS / 40)
 
     @asynccontextmanager
     async def _name_outages(self, vhost: str) -> AsyncIterator[None]:

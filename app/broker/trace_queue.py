@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from pamqp.common import FieldTable
 
+from app.broker.bundles import bundles_queue, wishes
 from app.broker.management import Binding, QueueInfo
 
 # From here on the broker may already be dropping the oldest trace messages.
@@ -63,8 +64,8 @@ class QueueState(msgspec.Struct, frozen=True):
 
     ``fault`` says why it cannot be ours, ``harm`` what a broker policy does to it; both are None if
     all is well. ``is_nearly_full`` is None if the broker cannot say yet. ``most_bytes`` bounds its
-    bodies. ``remarks`` are sentences for the operator. ``excess`` are routing keys that it should
-    not be bound with.
+    bodies. ``remarks`` are sentences for the operator. ``missing`` are routing keys that it should
+    be bound with, and ``excess`` others.
     """
 
     fault: str | None = None
@@ -73,6 +74,7 @@ class QueueState(msgspec.Struct, frozen=True):
     is_nearly_full: bool | None = None
     most_bytes: int | None = None
     remarks: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     excess: tuple[str, ...] = ()
 
 
@@ -115,12 +117,17 @@ def queue_arguments(bounds: QueueBounds, *, quorum: bool, owner: str | None = No
 def state(
     queue: QueueInfo, bounds: QueueBounds, *, wanted: Collection[str], bound: Collection[str]
 ) -> QueueState:
-    """Judge a queue by the broker's answer, and its ``bound`` routing keys by the ``wanted``."""
+    """Judge a queue by the broker's answer, and its ``bound`` routing keys by the ``wanted``.
+
+    Nothing is lost where the queue has not asked for bundles yet.
+    """
+    asked = {*wanted, *wishes(wanted)}
     return QueueState(
         fault=fault(queue, bounds),
         harm=_harm(queue, bounds),
         is_bound=set(wanted) <= set(bound),
-        excess=tuple(sorted(set(bound) - set(wanted))),
+        missing=tuple(sorted(asked - set(bound))),
+        excess=tuple(sorted(set(bound) - asked)),
         is_nearly_full=_is_nearly_full(queue),
         most_bytes=min(_limits(queue, "max-length-bytes"), default=None),
         remarks=tuple(_remarks(queue)),
@@ -128,11 +135,18 @@ def state(
 
 
 def keys_bound_to(bindings: Iterable[Binding], queue: str) -> frozenset[str]:
+    """The keys by which trace messages come into a queue, also in bundles."""
     return frozenset(
         binding.routing_key
         for binding in bindings
-        if (binding.destination, binding.destination_type) == (queue, "queue")
+        if binding.destination_type == "queue"
+        and binding.destination in (queue, bundles_queue(queue))
     )
+
+
+def feeds_plugin(bindings: Iterable[Binding], queue: str) -> bool:
+    """Tell whether what is traced for a queue goes to the broker plugin."""
+    return any(binding.destination == bundles_queue(queue) for binding in bindings)
 
 
 def guard_policy(queue: str, bounds: QueueBounds) -> dict[str, Any]:

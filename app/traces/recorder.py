@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from app.stored.capture import Batch
 from app.traces.life import Standing
 from app.traces.losses.audit import Audit, Ledger, Tally, directions_of
+from app.traces.losses.collectors import Collectors
 from app.traces.losses.marks import Point
 from app.traces.pipeline import Pipeline
 from app.traces.runs.resume import Window
@@ -86,6 +87,7 @@ class Recorder:
         self.tally = ledger.seen if ledger else Tally()
         self.quarantined = ledger.quarantined if ledger else Tally()
         self.own = ledger.own if ledger else Tally()
+        self.collectors = Collectors(ledger.collectors if ledger else ())
         self.audit = Audit(
             ledger.audit if ledger else None,
             self.tally,
@@ -122,7 +124,7 @@ class Recorder:
 
     @property
     def ledger(self) -> Ledger:
-        parts = self.quarantined, self.own
+        parts = self.quarantined, self.own, self.collectors.dump()
         return Ledger(self.tally, self.audit.state, self.sentinel, self.accounts, *parts)
 
     def count_quarantined(self, tally: Tally) -> None:

@@ -259,10 +259,6 @@ class TraceStatus(msgspec.Struct, frozen=True):
         """Tell whether participants are those who act, as far as is seen."""
         return not self.doubts
 
-    def is_pruned(self) -> bool:
-        """Tell whether events of it were removed."""
-        return self.events < self.counters.published + self.counters.received
-
     def losses(self) -> list[Gap]:
         """The gaps that are not there by choice."""
-        return [gap for gap in self.gaps if gap.quarantined or not gap.declared]
+        return [gap for gap in self.gaps if not gap.is_chosen()]

@@ -217,14 +217,15 @@ class SettledChanges(msgspec.Struct):
 
 
 class Omission(msgspec.Struct, frozen=True):
-    """A record that came and is no event, as it cannot be read: there is a gap behind ``after``.
+    """A record that came and is no event, as it cannot be read: there is a gap behind ``previous``.
 
-    ``reason`` is a sentence.
+    ``reason`` is a sentence. One that ``is_untraced`` never came: it is in no quarantine.
     """
 
     record: Unreadable
     previous: Reference
     reason: str
+    is_untraced: bool = False
 
 
 class Checkpoint(msgspec.Struct):

@@ -12,8 +12,8 @@ properties and body. Left out are those that it changes:
 `x-death` needs care. The broker writes it, but a client that republishes a dead letter by hand
 copies it, and then it belongs to the message. So it is a part of the fingerprint, as the *set* of
 its deaths; a dead letter is searched for under its fingerprints before its newest death, before the
-second newest, and so on (`origins`). The order of deaths differs by broker (measured; 3.10.8,
-4.0.5, 4.3.6):
+second newest, and so on (`matching.origins`). The order of deaths differs by broker (measured;
+3.10.8, 4.0.5, 4.3.6):
 
 | | 3.10 | 4.0 and 4.3 |
 |---|---|---|
@@ -37,10 +37,9 @@ there, by which a repeated reading is recognised.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -56,22 +55,15 @@ from app.tracker.streams import (
     stable,
     stable_of,
 )
+from model.deaths import Death
 
 BYTES = 16  # of a half
 BROUGHT_BYTES = 8  # of a publish with deaths, whatever these are
-# States before its deaths in which a dead letter is searched. There are as many as it has deaths,
-# if their order is what it seems to be: some 28 where delays are made of queues in a row.
-MOST_ORIGINS = 64
 # Sets of annotations that are removed from an unknown message.
 MOST_UNANNOTATED = 16
-# Deaths beside the likeliest that may have been the newest.
-MOST_OTHERS = 8
-# Origins that are tried as a stream shows them: each takes the whole body twice.
-MOST_STREAMED = 4
 
-_SETS = 1 << 8 * (BYTES - BROUGHT_BYTES)  # a set has the sum of its members' digests
-# 4.0 and later write it, list deaths newest first, and begin anew where a client brought some.
-LAST_DEATH = "x-last-death-queue"
+# A set of deaths has the sum of its members' digests, below this.
+DEATHS = 1 << 8 * (BYTES - BROUGHT_BYTES)
 
 _LARGE = b"large"
 
@@ -85,57 +77,6 @@ _EXPIRATION, _HEADERS, _MODE = map(frozenset, (["expiration"], ["headers"], ["de
 
 # Deterministic: quorum queues and 4.x brokers hand a table back in another order.
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
-
-
-class DeathEntry(NamedTuple):
-    """An entry of `x-death`; ``digest`` is its part of the digest of a set of them."""
-
-    queue: Any
-    reason: Any
-    count: Any
-    exchange: Any
-    key: str
-    time: Any
-    digest: int
-
-    @property
-    def is_delivered_before(self) -> bool:
-        """Tell whether it was a delivery; if not, it expired or was pushed out."""
-        return self.reason in ("rejected", "delivery_limit")
-
-    def predecessor(self) -> DeathEntry | None:
-        """The entry before its last death, None before the first."""
-        if type(self.count) is not int or self.count < 2:
-            return None
-        count = self.count - 1
-        return self._replace(count=count, digest=_digest_of_death(self.queue, self.reason, count))
-
-
-class DeathOrigin(NamedTuple):
-    """A queue where a dead letter may have been, and its fingerprint there.
-
-    ``death`` is the one by which it left, ``newer_deaths`` are those since, newest first.
-    ``exchange`` is the one that it was published to, if it had not died before; ``alternatives``
-    are other fingerprints that it may have there.
-    """
-
-    queue: str
-    exchange: str
-    fingerprint: bytes
-    death: DeathEntry
-    newer_deaths: tuple[DeathEntry, ...] = ()
-    alternatives: tuple[bytes, ...] = ()
-
-    @property
-    def is_redelivery(self) -> bool:
-        """Tell whether it was delivered from that queue, and rejected."""
-        return self.death.is_delivered_before
-
-    @property
-    def copy_keys(self) -> Iterator[tuple[str, bytes]]:
-        """The queue with each fingerprint, the likeliest first."""
-        for mark in (self.fingerprint, *self.alternatives):
-            yield self.queue, mark
 
 
 def fingerprint(record: Record) -> bytes:
@@ -158,13 +99,12 @@ def fingerprint(record: Record) -> bytes:
         if mark is not None:  # nearly always
             return mark
     is_plain = not has_broker_headers(record)
-    deaths = () if is_plain else read_deaths(record)
+    deaths = record.deaths
     is_streamed = not is_plain and is_from_stream(record)
     if not deaths:
-        mark = _digest_of_undead(record.exchange, key, record)
+        mark = fingerprint_without_deaths(record.exchange, key, record)
     else:
-        total = sum(death.digest for death in deaths) % _SETS
-        mark = _fingerprint_of_dead(_message(record), total)
+        mark = fingerprint_after_deaths(message_digest(record), sum_deaths(deaths))
     if type(record) is Publish and changes(record):
         mark += _digest_in_stream(record.exchange, key, stable_of(record), record)
     elif is_streamed:  # read there; or that, and published again with all its headers
@@ -200,57 +140,7 @@ def of_stream(deliver: Deliver, mark: bytes) -> Iterator[bytes]:
     """
     yield mark[:BYTES]
     key = deliver.routing_keys[0] if deliver.routing_keys else ""
-    yield from _others_of_stream(deliver.exchange, key, deliver)
-
-
-def origins(deliver: Deliver, deaths: Sequence[DeathEntry] | None = None) -> Iterator[DeathOrigin]:
-    """Yield the places that a dead letter may come from, the nearest in time first.
-
-    Before its newest death it had the others, or that one less often; and so on, back to none. Of
-    the first step it is known which death was the newest, of earlier ones it is only likely: the
-    likeliest are tried first, and `MOST_ORIGINS` in all.
-    """
-    deaths = read_deaths(deliver) if deaths is None else deaths
-    if not deaths:
-        return
-    message = _message(deliver)
-    streamed = is_from_stream(deliver)
-    is_newest_first = LAST_DEATH in deliver.properties["headers"]
-    # By how often not the likeliest death is taken for the newest; then, in turn.
-    steps: list[tuple[int, int, Sequence[DeathEntry], int, int, tuple[DeathEntry, ...]]] = []
-    total = sum(death.digest for death in deaths) % _SETS
-    orders = (deaths, _from_both_ends(deaths))
-    for order in orders if is_newest_first else orders[::-1]:
-        steps.append((len(steps), len(steps), order, 0, total, ()))
-    visited: set[tuple[str, int]] = set()
-    undead = 0
-    turns = len(steps)
-    for _ in range(4 * MOST_ORIGINS):  # invalid entries, and repetitions
-        if not steps or len(visited) == MOST_ORIGINS:
-            return
-        detours, _, order, newest, total, deaths_since = heappop(steps)
-        death = order[newest]
-        rest, total = _undone(order, newest, total)
-        queue = death.queue
-        if (
-            isinstance(queue, str)
-            and isinstance(death.exchange, str)
-            and (queue, total) not in visited
-        ):
-            visited.add((queue, total))
-            if rest:
-                mark, alternatives = _fingerprint_of_dead(message, total), tuple[bytes, ...]()
-            else:
-                mark = _digest_of_undead(death.exchange, death.key, deliver)
-                alternatives = (message,) if is_newest_first else ()
-                if streamed and undead < MOST_STREAMED:
-                    alternatives += tuple(_others_of_stream(death.exchange, death.key, deliver))
-                undead += 1
-            yield DeathOrigin(queue, death.exchange, mark, death, deaths_since, alternatives)
-        for place in range(min(len(rest), 1 + MOST_OTHERS)):
-            step = (detours + (place > 0), turns, rest, place, total, (*deaths_since, death))
-            heappush(steps, step)
-            turns += 1
+    yield from stream_fingerprints(deliver.exchange, key, deliver)
 
 
 def strip_annotations(deliver: Deliver) -> Iterator[Deliver]:
@@ -272,27 +162,6 @@ def strip_annotations(deliver: Deliver) -> Iterator[Deliver]:
         yield msgspec.structs.replace(deliver, properties=properties)
 
 
-def read_deaths(record: Record) -> Sequence[DeathEntry]:
-    """The deaths of a message, as its broker lists them."""
-    headers = record.properties.get("headers")
-    if type(headers) is not dict or "x-death" not in headers:  # nearly always
-        return ()
-    deaths = headers["x-death"]
-    return [_death(d) for d in deaths if isinstance(d, dict)] if isinstance(deaths, list) else ()
-
-
-def dead_in(deliver: Deliver) -> tuple[list[str], str]:
-    """The queues in which a message died, and the exchange that it was published to."""
-    deaths = read_deaths(deliver)
-    if not deaths:
-        return [], deliver.exchange
-    exchange = deliver.properties["headers"].get("x-first-death-exchange")
-    if not isinstance(exchange, str):
-        exchange = deaths[-1].exchange
-    queues = [death.queue for death in deaths if isinstance(death.queue, str)]
-    return queues, exchange if isinstance(exchange, str) else deliver.exchange
-
-
 def has_broker_headers(record: Record) -> bool:
     """Tell whether a message has headers that may change until its next handover."""
     headers = record.properties.get("headers")
@@ -301,56 +170,19 @@ def has_broker_headers(record: Record) -> bool:
     return isinstance(headers, dict) and not BROKER_HEADERS.isdisjoint(headers)
 
 
-def _death(entry: dict[str, Any]) -> DeathEntry:
-    queue, reason, count = entry.get("queue"), entry.get("reason"), entry.get("count")
-    keys = entry.get("routing-keys")
-    return DeathEntry(
-        queue,
-        reason,
-        count,
-        entry.get("exchange"),
-        keys[0] if isinstance(keys, list) and keys and isinstance(keys[0], str) else "",
-        entry.get("time"),
-        _digest_of_death(queue, reason, count),
-    )
+def death_digest(death: Death) -> int:
+    """A death's part of the digest of a set of them."""
+    entry = _encode((death.queue, death.reason, death.count))
+    return int.from_bytes(blake2b(entry, digest_size=BYTES - BROUGHT_BYTES).digest(), "big")
 
 
-def _digest_of_death(queue: Any, reason: Any, count: Any) -> int:
-    digest = blake2b(_encode((queue, reason, count)), digest_size=BYTES - BROUGHT_BYTES).digest()
-    return int.from_bytes(digest, "big")
+def sum_deaths(deaths: Iterable[Death]) -> int:
+    """The digest of a set of deaths."""
+    return sum(map(death_digest, deaths)) % DEATHS
 
 
-def _from_both_ends(deaths: Sequence[DeathEntry]) -> list[DeathEntry]:
-    """Entries newest first, where each death has reversed those before it."""
-    half = (len(deaths) + 1) // 2
-    order = [*deaths]
-    order[0::2], order[1::2] = deaths[:half], deaths[half:][::-1]
-    return order
-
-
-def _undone(order: Sequence[DeathEntry], newest: int, total: int) -> tuple[list[DeathEntry], int]:
-    """The deaths before one of them, newest first as far as that is known, and their digest.
-
-    A repeated one goes to its place in a circle: behind those that have happened as often since.
-    """
-    death = order[newest]
-    rest = [*order[:newest], *order[newest + 1 :]]
-    total = (total - death.digest) % _SETS
-    previous = death.predecessor()
-    if previous is not None:
-        total = (total + previous.digest) % _SETS
-        place = 0
-        while place < len(rest) and _times(rest[place]) >= previous.count:
-            place += 1
-        rest.insert(place, previous)
-    return rest, total
-
-
-def _times(death: DeathEntry) -> int:
-    return death.count if type(death.count) is int else 1
-
-
-def _fingerprint_of_dead(message: bytes, total: int) -> bytes:
+def fingerprint_after_deaths(message: bytes, total: int) -> bytes:
+    """The fingerprint of a message with deaths, from the digests of both."""
     return message + total.to_bytes(BYTES - BROUGHT_BYTES, "big")
 
 
@@ -360,17 +192,18 @@ def _address(record: Record) -> bytes:
     return blake2b(place, digest_size=BROUGHT_BYTES).digest()
 
 
-def _message(record: Record) -> bytes:
+def message_digest(record: Record) -> bytes:
     """The digest of the parts of a message that are the same in every queue."""
     return _with_body(_encode(_stable(record.properties)), record, BROUGHT_BYTES)
 
 
-def _digest_of_undead(exchange: str, key: str, record: Record) -> bytes:
+def fingerprint_without_deaths(exchange: str, key: str, record: Record) -> bytes:
     """The digest of a message without deaths, as nearly every message is, in one go."""
     return _with_body(_encode((exchange, key, (), _stable(record.properties))), record)
 
 
-def _others_of_stream(exchange: str, key: str, deliver: Deliver) -> Iterator[bytes]:
+def stream_fingerprints(exchange: str, key: str, deliver: Deliver) -> Iterator[bytes]:
+    """Yield the fingerprints that a message read from a stream may have had before that."""
     properties = deliver.properties
     if properties.get("delivery_mode") == _ADDED_MODE:
         published = _omit(_MODE, properties)

@@ -44,10 +44,10 @@ class LiveParticipant:
         "hidden",
         "identity",
         "interval",
-        "is_mover",
         "known",
         "lamport",
         "last",
+        "may_move",
         "missed",
         "neighbours",
         "number",
@@ -60,7 +60,7 @@ class LiveParticipant:
     def __init__(self, number: int, identity: Identity, interval: str, base: int) -> None:
         self.number = number
         self.identity = identity
-        self.is_mover = is_mover(identity.user, identity.client)
+        self.may_move = is_mover(identity.user, identity.client, "<")
         self.interval = interval
         self.base = base
         self.stamp = Stamp.of_interval(interval, base)

@@ -20,8 +20,14 @@ DEFAULT = (
     "exchange:*.pidbox",
     "queue:celeryev.*",
     "queue:*.pidbox",
+    *(
+        f"{kind}:MOL{space}.{packet}{node}"
+        for packet in ("DISCOVER", "INFO", "HEARTBEAT", "PING", "PONG", "DISCONNECT")
+        for space in ("", "-*")
+        for kind, node in (("exchange", ""), ("queue", ".*"))
+    ),
 )
-"""Celery's and kombu's control traffic."""
+"""Celery's and kombu's control traffic, and what Moleculer's nodes tell of themselves."""
 
 MOST_PATTERNS, LONGEST = 100, 300
 _CACHED_NAMES = 10_000

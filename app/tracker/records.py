@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, final
 
 import msgspec
 
+from model.deaths import Death, deaths_of
 from model.times import LATEST
 from model.words import EventType
 
@@ -35,12 +36,21 @@ class Channel(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 NOWHERE = Channel("", "", 0, "")  # of messages whose channel is missing or unreadable
 
 
-class Publish(msgspec.Struct, frozen=True, tag=True, gc=False, omit_defaults=True):
+class _WithDeaths(msgspec.Struct, frozen=True, gc=False):
+    """A record that reads the deaths in its headers once, when it is new."""
+
+    def __post_init__(self: Any) -> None:
+        headers = self.properties.get("headers")
+        if isinstance(headers, dict) and "x-death" in headers and not self.deaths:
+            msgspec.structs.force_setattr(self, "deaths", deaths_of(self.properties))
+
+
+class Publish(_WithDeaths, frozen=True, tag=True, gc=False, omit_defaults=True):
     """A message that a client handed to an exchange, after routing and before any queue.
 
     ``properties`` are the AMQP properties as JSON-safe values, ``headers`` among them;
     ``routed_queues`` are the final queues, whatever exchanges and bindings led there. ``sha256`` is
-    the digest of a `LARGE` body, and of any other empty.
+    the digest of a `LARGE` body, and of any other empty. ``deaths`` are those in the headers.
     """
 
     channel: Channel
@@ -50,6 +60,7 @@ class Publish(msgspec.Struct, frozen=True, tag=True, gc=False, omit_defaults=Tru
     properties: dict[str, Any]
     body: bytes
     sha256: bytes = b""
+    deaths: tuple[Death, ...] = ()
 
     is_event: ClassVar[Literal[True]] = True
     event_type: ClassVar[int] = int(EventType.published)
@@ -57,7 +68,7 @@ class Publish(msgspec.Struct, frozen=True, tag=True, gc=False, omit_defaults=Tru
     redelivered: ClassVar[bool] = False
 
 
-class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False, omit_defaults=True):
+class Deliver(_WithDeaths, frozen=True, tag=True, gc=False, omit_defaults=True):
     """A message that the broker handed to a client from ``queue``.
 
     ``exchange`` and ``routing_keys`` are the message's at that time: after dead-lettering the
@@ -72,6 +83,7 @@ class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False, omit_defaults=Tru
     properties: dict[str, Any]
     body: bytes
     sha256: bytes = b""
+    deaths: tuple[Death, ...] = ()
 
     is_event: ClassVar[Literal[True]] = True
     event_type: ClassVar[int] = int(EventType.received)
@@ -111,6 +123,10 @@ class Settlement(msgspec.Struct, frozen=True, tag=True, gc=False):
     sha256: ClassVar[bytes] = b""
 
 
+UNTRACED_REPLY = (
+    "a direct reply was given to nobody, or to a caller whose request is not in the record: before "
+    "RabbitMQ 4.2 that is not traced"
+)
 QUARANTINED_BODY = 4096  # bytes kept of an unreadable message
 
 

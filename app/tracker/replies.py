@@ -33,6 +33,7 @@ class Replies:
         self._channels: OrderedDict[str, Channel] = OrderedDict()
         self._names: dict[str, set[str]] = {}  # by connection
         self._new: list[tuple[int, str]] = []
+        self._ended: OrderedDict[str, None] = OrderedDict()
 
     def trace(self, are_traced: bool) -> None:
         """Say whether the broker traces the deliveries of direct replies."""
@@ -71,6 +72,16 @@ class Replies:
             return None
         return msgspec.structs.replace(record, routed_queues=(name,))
 
+    def is_to_somebody(self, publish: Publish) -> bool:
+        """Tell whether it is a reply that a channel may have been given, nobody can say which.
+
+        Its request came before the trace, or is not in the record.
+        """
+        if self.are_traced or publish.exchange or not publish.routing_keys:
+            return False
+        name = publish.routing_keys[0]
+        return is_reply(name) and name not in self._channels and name not in self._ended
+
     def delivery_of(self, reply: Publish) -> Deliver:
         """The delivery of what `direct_reply` returned."""
         (name,) = reply.routed_queues
@@ -92,6 +103,9 @@ class Replies:
     def end(self, connection: str) -> None:
         for name in [*self._names.get(connection, ())]:
             self._forget(name)
+            self._ended[name] = None
+            if len(self._ended) > MOST_NAMES:
+                self._ended.popitem(last=False)
         self._look()
 
     def keep(self, waits: Callable[[Channel], bool]) -> None:

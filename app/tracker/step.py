@@ -14,6 +14,7 @@ from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.participants import LiveParticipant, ParticipantRegistry
 from app.tracker.records import Deliver, Publish, Record
+from model.movers import is_mover
 from model.words import ACTS, LAST_BEFORE_RETURN, Awareness, EdgeKind
 
 # An enum's member by its name takes three times as long as a global.
@@ -53,8 +54,10 @@ class Steps:
         """
         edges: tuple[Edge, ...] = ()
         forwarded = None
-        if participant.is_mover:
-            names = self._linker.with_moved(record, names, participant.identity.client)
+        if participant.may_move:
+            client, channel = participant.identity.client, record.channel
+            if is_mover(channel.user, client, channel.connection):
+                names = self._linker.with_moved(record, names, client)
         if quiet:
             names, joins = _without_links(names), ()
         elif names.causes:

@@ -34,7 +34,15 @@ from app.tracker.links.rules import Rules
 from app.tracker.matching.matcher import Matcher
 from app.tracker.participants import ParticipantRegistry
 from app.tracker.quiet import Quiet
-from app.tracker.records import NOWHERE, Deliver, Publish, Record, Settlement, Unreadable
+from app.tracker.records import (
+    NOWHERE,
+    UNTRACED_REPLY,
+    Deliver,
+    Publish,
+    Record,
+    Settlement,
+    Unreadable,
+)
 from app.tracker.reorder import (
     ReorderWindow,
     WaitingRecord,
@@ -577,6 +585,9 @@ class Tracker:
             self._matcher.add_copies(record, mark, reference, participant.number, self._time.time)
             if "reply_to" in record.properties:
                 self._replies.note(channel_key, record)
+            if self._replies.is_to_somebody(record):
+                lacks = Unreadable(UNTRACED_REPLY, "", "", b"", 0, moment)
+                self._omissions.append(Omission(lacks, reference, UNTRACED_REPLY, is_untraced=True))
         elif type(record) is Deliver:
             self.counters.received += 1
             if match is not _ROUTED and (match is not Match.unmatched or self._is_missed(record)):

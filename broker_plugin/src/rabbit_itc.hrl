@@ -16,3 +16,13 @@
 
 -record('P_basic', {content_type, content_encoding, headers, delivery_mode, priority, correlation_id,
                     reply_to, expiration, message_id, timestamp, type, user_id, app_id, cluster_id}).
+
+%% These are the broker's own, the same from 3.8 to 4.3.
+-record(resource, {virtual_host, kind, name}).
+-record(binding, {source, key, destination, args = []}).
+-record(content, {class_id, properties, properties_bin, protocol, payload_fragments_rev}).
+-record(basic_message, {exchange_name, routing_keys, content, id, is_persistent}). % before 3.13
+-record(delivery, {mandatory, confirm, sender, message, msg_seq_no, flow}).
+
+-define(TRACE_EXCHANGE, <<"amq.rabbitmq.trace">>).
+-define(INTERNAL_USER, <<"rmq-internal">>).

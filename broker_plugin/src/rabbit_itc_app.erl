@@ -13,5 +13,8 @@ stop(_) ->
     ok.
 
 init([]) ->
+    Supervisor = #{id => rabbit_itc_collectors_sup, start => {rabbit_itc_collectors, start_supervisor, []},
+                   type => supervisor},
+    Collectors = #{id => rabbit_itc_collectors, start => {rabbit_itc_collectors, start_link, []}},
     Watch = #{id => rabbit_itc_watch, start => {rabbit_itc_watch, start_link, []}, shutdown => 20000},
-    {ok, {#{intensity => 10, period => 60}, [Watch]}}.
+    {ok, {#{intensity => 10, period => 60}, [Watch, Supervisor, Collectors]}}.

@@ -8,11 +8,9 @@
 -module(rabbit_itc_record).
 
 -export([place/1, place/4, tell/3, is_traced/1, is_ours/1, pid_text/1, version/0]).
+-export([names/0, there/1, message/4, deliver/2]).
 
 -include("rabbit_itc.hrl").
-
--define(EXCHANGE, <<"amq.rabbitmq.trace">>).
--define(USER, <<"rmq-internal">>).
 
 %% @doc A virtual host, for what is told of no channel.
 place(VHost) ->
@@ -35,7 +33,8 @@ tell(Event, Fields, #{vhost := VHost} = Place) ->
     case is_traced(Place) andalso queues(VHost) of
         false -> ok;
         [] -> ok;
-        Queues -> put_into(Queues, VHost, <<"settle.", Event/binary>>, body(Fields, Place))
+        Queues ->
+            deliver(Queues, message(VHost, <<"settle.", Event/binary>>, undefined, body(Fields, Place)))
     end.
 
 %% @doc Tell whether the virtual host is traced on this node: one look into a table.
@@ -63,25 +62,46 @@ version() ->
     {ok, Version} = application:get_key(rabbitmq_itc, vsn),
     list_to_binary(Version).
 
+%% @doc The names of trace queues.
 names() ->
     [iolist_to_binary(Name) || Name <- application:get_env(rabbitmq_itc, trace_queues, [])].
 
+%% Where a trace queue has a collector, records go there.
 queues(VHost) ->
-    lists:append([case rabbit_amqqueue:lookup(rabbit_misc:r(VHost, queue, Name)) of
-                      {ok, Queue} -> [Queue];
-                      {error, not_found} -> []
-                  end || Name <- names()]).
+    lists:append([case there(rabbit_itc_topology:collected(Queue)) of
+                      [] -> there(Queue);
+                      Collected -> Collected
+                  end || Name <- names(), Queue <- [rabbit_misc:r(VHost, queue, Name)]]).
 
-%% Before 3.13 a message is a delivery, since then a container.
-put_into(Queues, VHost, Key, Body) ->
-    Exchange = rabbit_misc:r(VHost, exchange, ?EXCHANGE),
-    Properties = #'P_basic'{user_id = ?USER},
-    case erlang:function_exported(rabbit_queue_type, deliver, 4) of
+%% @doc The record of a queue; none where it is not there.
+there(Name) ->
+    case rabbit_amqqueue:lookup(Name) of
+        {ok, Queue} -> [Queue];
+        {error, not_found} -> []
+    end.
+
+%% @doc A message of a virtual host that only the broker can have made.
+message(VHost, Key, Headers, Body) ->
+    Exchange = rabbit_misc:r(VHost, exchange, ?TRACE_EXCHANGE),
+    Properties = #'P_basic'{user_id = ?INTERNAL_USER, headers = Headers},
+    case is_container() of
         true ->
             {ok, Message} = mc_amqpl:message(Exchange, Key, rabbit_basic:build_content(Properties, Body)),
-            rabbit_queue_type:deliver(Queues, Message, #{}, stateless);
+            Message;
         false ->
-            Message = rabbit_basic:message(Exchange, Key, Properties, Body),
-            Delivery = rabbit_basic:delivery(false, false, Message, undefined),
-            rabbit_queue_type:deliver(Queues, Delivery, stateless)
+            rabbit_basic:message(Exchange, Key, Properties, Body)
     end.
+
+%% @doc Put a message into queues.
+deliver(Queues, Message) ->
+    {ok, _, _} = case is_container() of
+                     true -> rabbit_queue_type:deliver(Queues, Message, #{}, stateless);
+                     false ->
+                         Delivery = rabbit_basic:delivery(false, false, Message, undefined),
+                         rabbit_queue_type:deliver(Queues, Delivery, stateless)
+                 end,
+    ok.
+
+%% Before 3.13 a message is a record and its delivery another, since then a container.
+is_container() ->
+    erlang:function_exported(rabbit_queue_type, deliver, 4).

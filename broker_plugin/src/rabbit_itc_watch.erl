@@ -59,7 +59,7 @@ handle_cast({ask, VHost}, State = #state{asked = Asked, channels = Channels}) ->
     {noreply, State#state{asked = Asked#{VHost => false}}};
 handle_cast({failed, What}, State = #state{failures = Failures}) ->
     Failures =:= 0 andalso
-        logger:error("rabbitmq_itc: a settlement was not told: ~tp", [What], ?LOG),
+        logger:error("rabbitmq_itc: a record was not told: ~tp", [What], ?LOG),
     {noreply, State#state{failures = Failures + 1}}.
 
 handle_info(register, State) ->

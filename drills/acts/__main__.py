@@ -35,11 +35,7 @@ async def main(given: argparse.Namespace) -> int:
     """Run rounds; returns the number of errors."""
     total, anew = RoundResult(), RoundResult()
     other = Broker.from_environment(os.environ)
-    for library in (
-        "aio_pika",
-        "aiormq",
-        "asyncio",
-    ):  # each cut would be told of
+    for library in ("aio_pika", "aiormq", "asyncio"):  # each cut would be told of
         logging.getLogger(library).setLevel(logging.CRITICAL + 1)
     with ExitStack() as stack:
         broker = stack.enter_context(other or RabbitNode(plugins=(PLUGIN,)))

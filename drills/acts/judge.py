@@ -162,6 +162,9 @@ class Judge:
             course = world.course(each)
             holders = [number for number in course.holders if number < act.number]
             for holder in holders:
+                if message.is_timed(each.queue):
+                    yield holder, "timed out, or settled in time"
+                    continue
                 parted = self._parted[holder]
                 situation = {
                     ActKind.reject: "rejected",
@@ -187,6 +190,9 @@ class Judge:
         """Acts whose influence on a delivery of a copy is possible."""
         for each in copy.ancestors():
             course = world.course(each)
+            for holder in course.holders if message.is_timed(each.queue) else ():
+                program = self._log.acts[holder].program
+                yield from (n for n, _ in self._programs[program] if holder < n < act.number)
             for left in message.unseen_holders(each.queue, act.number):
                 yield left.number
             if each == copy or course.rejection is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 
 class ActKind(enum.StrEnum):
-    """The kinds of acts. By the last four a program parts with a copy."""
+    """The kinds of acts. By the last five a program parts with a copy."""
 
     publish = enum.auto()
     delivery = enum.auto()
@@ -23,6 +23,7 @@ class ActKind(enum.StrEnum):
     acknowledge = enum.auto()
     reject = enum.auto()
     give_back = enum.auto()
+    time_out = enum.auto()  # the broker told it so, and may have taken the copy back long before
     die = enum.auto()  # it closes or loses the session, with the copy in hand
 
 
@@ -73,32 +74,10 @@ class Log:
         """The next act's place."""
         return len(self.acts)
 
-    def publish(
-        self,
-        program: str,
-        body: str,
-        exchange: str,
-        key: str,
-        *,
-        session: str = "",
-        copied: tuple[str, ...] = (),
-        causes: tuple[int, ...] = (),
-        expires: bool = False,
-        is_replay: bool = False,
-    ) -> Act:
+    def publish(self, program: str, body: str, exchange: str, key: str, **more: object) -> Act:
         """Note a publish that is about to be sent; `confirm` follows."""
-        return self._note(
-            ActKind.publish,
-            program,
-            session=session,
-            body=body,
-            exchange=exchange,
-            key=key,
-            copied=copied,
-            causes=causes,
-            expires=expires,
-            is_replay=is_replay,
-        )
+        where = {"exchange": exchange, "key": key}
+        return self._note(ActKind.publish, program, body=body, **where, **more)
 
     def publish_of(self, body: str) -> Act:
         """The only publish of a body."""
@@ -110,36 +89,16 @@ class Log:
         act.until = self.now
 
     def delivery(
-        self,
-        program: str,
-        body: str,
-        queue: str,
-        *,
-        session: str = "",
-        redelivered: bool = False,
-        asked: int | None = None,
+        self, program: str, body: str, queue: str, *, asked: int | None = None, **more: object
     ) -> Act:
         """Note a delivery that came; ``asked`` is when for it, None if the broker pushed it."""
-        return self._note(
-            ActKind.delivery,
-            program,
-            session=session,
-            body=body,
-            queue=queue,
-            redelivered=redelivered,
-            pushed=asked is None,
-            since=asked or 0,
-        )
+        what = {"body": body, "queue": queue, "pushed": asked is None, "since": asked or 0}
+        return self._note(ActKind.delivery, program, **what, **more)
 
     def part(self, kind: ActKind, delivery: Act) -> Act:
         """Note that a program parts with what it was handed."""
-        return self._note(
-            kind,
-            delivery.program,
-            body=delivery.body,
-            queue=delivery.queue,
-            settles=delivery.number,
-        )
+        what = {"body": delivery.body, "queue": delivery.queue, "settles": delivery.number}
+        return self._note(kind, delivery.program, **what)
 
     def purge(self, program: str, queue: str) -> Act:
         """Note a purge, or a queue's deletion, that is about to be sent; `confirm` follows."""

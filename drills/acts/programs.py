@@ -7,6 +7,7 @@ places of the log, which its messages carry, except for equal ones.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import random
@@ -15,6 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
 import aio_pika
+import aiormq
 from aio_pika import Message
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 
@@ -29,6 +31,7 @@ NAMES = tuple(
 )
 MOST_IN_HAND = 4
 EXPIRATION = 0.03  # seconds
+OVERSTAYED = 20.0  # seconds; by then a consumer that holds a message is cancelled
 
 
 class InHand(NamedTuple):
@@ -63,6 +66,8 @@ class LoggedProgram:
         self._session = ""
         self._in_hand: list[InHand] = []
         self._consumed: str | None = None
+        self._tag = ""
+        self._cancelled = asyncio.Event()  # by the broker
         self._messages = 0
         self._handed: list[str] = []  # message ids of what it was handed
         self.clock: dict[str, int] = {}
@@ -100,6 +105,8 @@ class LoggedProgram:
             (self._publish, self._get, self._consume, self._fall_over, self.purge, self._bind),
             (45, 40, 6, 5, 4, 2),
         )
+        if self._consumed in self._topology.timed and draw.random() < 0.3:
+            await self._overstay()
         await chosen[0](draw)
 
     async def empty(self) -> bool:
@@ -128,24 +135,16 @@ class LoggedProgram:
         if kind < 0.35:
             exchange, key = draw.choice((DIRECT, DIRECT, FANOUT)), draw.choice("abc")
         else:
-            exchange, key = (
-                "",
-                draw.choice([each for each in queues if each not in self._topology.purged]),
-            )
+            among = [each for each in queues if each not in self._topology.purged]
+            among += self._topology.timed * 3
+            exchange, key = "", draw.choice(among)
         copied = draw.sample(KEYS, draw.choice((0, 0, 1, 2))) if exchange == DIRECT else []
         if draw.random() < 0.04:
             exchange, key = draw.choice(("", DIRECT)), NOWHERE
         if self._topology.unbound and draw.random() < 0.08:
             exchange, key = KEPT, ""
-        act = self._log.publish(
-            self.name,
-            body,
-            exchange,
-            key,
-            session=self._session,
-            copied=tuple(copied),
-            expires=draw.random() < 0.08,
-        )
+        more = {"copied": tuple(copied), "expires": draw.random() < 0.08}
+        act = self._log.publish(self.name, body, exchange, key, session=self._session, **more)
         message = Message(body.encode(), headers={})
         if copied:
             message.headers[draw.choice(("CC", "BCC"))] = [*copied]
@@ -212,7 +211,7 @@ class LoggedProgram:
         """Be pushed what comes into a queue, a few at a time."""
         if self._consumed is not None:
             return
-        names = [*self._topology.taken_from, *self._topology.unbound]
+        names = [*self._topology.taken_from, *self._topology.unbound, *self._topology.timed * 9]
         name = draw.choice([each for each in names if each not in self._topology.purged])
         await self._open.set_qos(draw.randint(1, 3))
         queue = await self._open.get_queue(name, ensure=False)
@@ -223,7 +222,28 @@ class LoggedProgram:
             if self._session == session:  # else it was on its way when the session ended
                 self._note(message, name, None)
 
-        await queue.consume(take)
+        channel = await self._open.get_underlay_channel()
+        channel.on_consumer_cancel_callbacks.add(self._timed_out)
+        self._cancelled.clear()
+        self._tag = await queue.consume(take)
+
+    async def _overstay(self) -> None:
+        """Hold what came from the queue that is consumed until the broker takes it away."""
+        if any(held.act.queue == self._consumed for held in self._in_hand):
+            await asyncio.wait_for(self._cancelled.wait(), OVERSTAYED)
+
+    async def _timed_out(self, frame: aiormq.spec.Basic.Cancel) -> None:
+        """Part with what the broker took away, or will; settle every other one too late."""
+        if frame.consumer_tag != self._tag:  # for what else it held the broker says it once more
+            return
+        lost = [held for held in self._in_hand if held.act.queue == self._consumed]
+        self._in_hand = [held for held in self._in_hand if held not in lost]
+        self._consumed, self._tag = None, ""
+        self._cancelled.set()
+        for held in lost:
+            act = self._log.part(ActKind.time_out, held.act)
+            if act.number % 2:
+                await held.message.ack()
 
     def _note(self, message: AbstractIncomingMessage, queue: str, asked: int | None) -> InHand:
         act = self._log.delivery(

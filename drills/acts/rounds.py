@@ -61,7 +61,11 @@ class Round:
         self._restamps = restamps
         module = "drills.acts.hurried" if is_hurried else "app.cli"
         self._service = Service(broker, database_url, folder, module=module)
-        self.topology: Layout = plain(self._draw) if is_plain else drawn(self._draw, keeps=keeps)
+        version = broker.api("GET", "overview")["rabbitmq_version"].split(".")
+        is_43 = [int(number) for number in version[:2]] >= [4, 3]
+        self.topology: Layout = (
+            plain(self._draw) if is_plain else drawn(self._draw, keeps=keeps, is_43=is_43)
+        )
         # The more there are, the less of what happens is related by what they did before.
         several = (3, 8, 16, 2 * len(NAMES)) if is_plain else (4, 8, 16, len(NAMES))
         self._programs = self._draw.choice(several)

@@ -35,6 +35,7 @@ ROUTING = (DIRECT, FANOUT, TOPIC, HEADERS, SPARED)
 COLOURS = ("red", "blue")
 PLUGIN = "rabbitmq_recent_history_exchange"
 TTL = (15, 60)  # ms, of a queue that delays
+TIMEOUT = 1_000  # ms; the broker looks about once a second
 
 
 class DeadLetters(NamedTuple):
@@ -54,8 +55,9 @@ class Stay(NamedTuple):
 class QueueRules(NamedTuple):
     """A queue: its time to live in ms, its longest length, its limit of deliveries (quorum).
 
-    ``is_safe``: a quorum queue whose dead letters are sure to arrive, once or more often. ``more``
-    are arguments beside these.
+    ``timeout``: how long in ms a consumer may hold a message (4.3, quorum). ``is_safe``: a quorum
+    queue whose dead letters are sure to arrive, once or more often. ``more`` are arguments beside
+    these.
     """
 
     name: str
@@ -63,6 +65,7 @@ class QueueRules(NamedTuple):
     ttl: int | None = None
     longest: int | None = None
     limit: int | None = None
+    timeout: int | None = None
     is_safe: bool = False
     more: Mapping[str, str | int | bool] = MappingProxyType({})
 
@@ -80,6 +83,8 @@ class QueueRules(NamedTuple):
             found["x-max-length"] = self.longest
         if self.limit is not None:
             found |= {"x-queue-type": "quorum", "x-delivery-limit": self.limit}
+        if self.timeout is not None:
+            found["x-consumer-timeout"] = self.timeout
         if self.is_safe:
             found |= {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
         return found
@@ -111,6 +116,7 @@ class Layout:
     bindings: list[QueueBinding] = field(default_factory=list)
     joined: list[QueueBinding] = field(default_factory=list)  # exchanges to exchanges
     taken_from: list[str] = field(default_factory=list)  # queues that programs take from
+    timed: list[str] = field(default_factory=list)  # queues that are consumed against the clock
     purged: list[str] = field(default_factory=list)  # queues that are purged or deleted
     equal: list[str] = field(default_factory=list)  # queues that equal messages are published to
     unbound: list[str] = field(default_factory=list)  # queues that are bound to `KEPT` later
@@ -194,10 +200,11 @@ def plain(draw: random.Random) -> Layout:
     return made
 
 
-def drawn(draw: random.Random, *, keeps: bool = False) -> Layout:
+def drawn(draw: random.Random, *, keeps: bool = False, is_43: bool = False) -> Layout:
     """A topology with each of the situations in it, their sizes and ways drawn at random.
 
-    ``keeps``: the broker has the plugin with the exchange that keeps messages.
+    ``keeps``: the broker has the plugin with the exchange that keeps messages. ``is_43``: it is
+    RabbitMQ 4.3 or later, whose quorum queues time consumers out, and delay what comes back.
     """
     made = Layout()
     parked = made.add(QueueRules("parked"))
@@ -223,14 +230,15 @@ def drawn(draw: random.Random, *, keeps: bool = False) -> Layout:
         made.add(QueueRules(f"short{n}", draw.choice(ways[:2]), longest=draw.choice((1, 1, 2, 3))))
         for n in range(2)
     ]
-    limited = made.add(
-        QueueRules(
-            "limited",
-            DeadLetters("", parked),
-            limit=draw.randint(1, 2),
-            is_safe=draw.random() < 0.5,
-        )
-    )
+    limit, is_safe = draw.randint(1, 2), draw.random() < 0.5
+    limited = [made.add(QueueRules("limited", ways[0], limit=limit, is_safe=is_safe))]
+    if is_43:
+        least = draw.randint(*TTL)
+        delays = {"x-delayed-retry-min": least, "x-delayed-retry-max": least * draw.randint(1, 4)}
+        more = {"x-delayed-retry-type": draw.choice(("all", "failed", "returned")), **delays}
+        limited.append(made.add(QueueRules("backoff", draw.choice(ways), limit=3, more=more)))
+        timed = QueueRules("timed", draw.choice(ways), limit=limit, timeout=TIMEOUT)
+        made.timed = [made.add(timed)]
     made.purged = [made.add(QueueRules(f"equal{n}")) for n in range(2)]
     made.equal = [*made.purged, *made.purged, *short]
     made.unbound = [made.add(QueueRules(f"history{n}")) for n in range(3 if keeps else 0)]
@@ -238,7 +246,7 @@ def drawn(draw: random.Random, *, keeps: bool = False) -> Layout:
         made.bindings += [QueueBinding(DIRECT, key, name) for key in draw.sample(KEYS, 1)]
         if draw.random() < 0.4:
             made.bindings.append(QueueBinding(FANOUT, "", name))
-    made.taken_from = [parked, audit, late, *plain, *work, *work, limited, *made.purged, short[0]]
+    made.taken_from = [parked, audit, late, *plain, *work, *work, *limited, *made.purged, short[0]]
     return made
 
 

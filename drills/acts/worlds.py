@@ -100,6 +100,10 @@ class Worlds:
             found.add("delivery_limit")
         return found
 
+    def is_timed(self, queue: str) -> bool:
+        """Tell whether the broker may have taken a copy back, whatever its holder does with it."""
+        return self._topology.queues[queue].timeout is not None
+
     def _go_on(self, act: Act) -> None:
         if self.is_vague:
             return
@@ -143,7 +147,8 @@ class Worlds:
         if len(copy.way) >= DEEPEST:
             return
         if not course.is_dead:
-            if course.is_held or course.is_over or not self.silent_reasons(copy, course):
+            is_kept = (course.is_held or course.is_over) and not self.is_timed(copy.queue)
+            if is_kept or not self.silent_reasons(copy, course):
                 return
             courses = {**courses, copy: replace(course, is_dead=True, is_over=True)}
         for stay in self._topology.after_death(copy.way[-1]):
@@ -151,6 +156,8 @@ class Worlds:
             yield from self._reachable(world, child, courses)
 
     def _may_be_handed(self, copy: Lineage, course: Course, act: Act) -> bool:
+        if self.is_timed(act.queue):
+            return True
         if course.is_held or course.is_over:
             return False
         if course.purged is not None and act.since >= course.purged:

@@ -9,12 +9,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import (
-    AbstractContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
-)
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,13 +23,7 @@ from drills.proxy import Proxy
 from drills.service import Service
 from model.event import Event
 from model.words import EventType
-from tools.servers import (
-    Broker,
-    PostgresServer,
-    RabbitCluster,
-    RabbitNode,
-    ServerError,
-)
+from tools.servers import Broker, PostgresServer, RabbitCluster, RabbitNode, ServerError
 
 POLICY = "channel"  # every client's connection is a participant
 BODY = b"x" * 100

@@ -121,11 +121,6 @@ class TracesHere:
         """A trace's run, also one that is over."""
         return self._running.get(vhost)
 
-    def count_waiting(self, vhost: str, queue: str, moment: int) -> int | None:
-        """As `RunningTrace.waiting_in`; None of a trace that does not run here."""
-        present = self.alive(vhost)
-        return None if present is None else present.count_waiting(queue, moment)
-
     def alive(self, vhost: str) -> RunningTrace | None:
         """A trace's run, None if it does not run."""
         present = self._running.get(vhost)

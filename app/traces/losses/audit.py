@@ -35,6 +35,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from app.traces.losses.collectors import CollectorState
 from app.tracker.taken import Selection
 from model.times import Microseconds
 
@@ -338,6 +339,7 @@ class Ledger(msgspec.Struct, frozen=True):
     ``sentinel`` is the token of the sentinel in the trace queue (`app.broker.sentinel`),
     ``accounts`` are those under which we captured last. ``quarantined`` is the part of ``seen``
     that cannot be read, ``own`` the part that is the service's own: neither are events.
+    ``collectors`` are the broker plugin's, the latest last.
     """
 
     seen: Tally = Tally()
@@ -346,6 +348,7 @@ class Ledger(msgspec.Struct, frozen=True):
     accounts: tuple[str, ...] = ()
     quarantined: Tally = Tally()
     own: Tally = Tally()
+    collectors: list[CollectorState] = []
 
     def dump(self) -> bytes:
         return _encode(self)

@@ -41,9 +41,10 @@ class Auditor:
             dict(counts.started),
         )
         queued = await self._stream.queued()
+        most_queued = queued * self._stream.most_per_message
         state = recorder.audit.state
         point = pipeline.gaps.point
-        look = Look(count, recorder.tally, queued, point.event_id, Microseconds(point.moment))
+        look = Look(count, recorder.tally, most_queued, point.event_id, Microseconds(point.moment))
         change = recorder.audit.look(look, time.monotonic())
         if recorder.audit.state.news != state.news:
             recorder.is_ledger_new = True  # stored with the next batch, or by itself

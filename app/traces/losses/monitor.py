@@ -77,7 +77,8 @@ def _boot_clock() -> float:
 class Monitor:
     """Watches one stream.
 
-    ``lag`` is how many of its messages wait to be taken, None before it was first measured.
+    ``lag`` is about how many trace messages wait to be taken, None before it was first measured:
+    those in bundles are as many as in the last portion.
     """
 
     def __init__(
@@ -120,8 +121,11 @@ class Monitor:
         if stream.sentinel != self._recorder.sentinel:
             self._recorder.sentinel = stream.sentinel
             self._recorder.is_ledger_new = True
+        if stream.queue_is_new:
+            self._recorder.collectors.forget()
         stream.know_accounts(self._recorder.accounts)
         self._recorder.capture_as(stream.account)
+        await stream.wait_for_bundles()
         was_off = await pipeline.source.switch_on(pipeline.trace.vhost)
         self._recorder.audit.begin(self._recorder.tally, time.monotonic())
         stored = await pipeline.store.gaps.newest(pipeline.trace.id)
@@ -253,7 +257,7 @@ class Monitor:
         asked_at = now()
         queued = await self._stream.queued()
         self._measured(asked_at, queued - self._stream.unacknowledged)
-        self.lag = queued
+        self.lag = round(queued * self._stream.records_per_message)
         self._points.append(self._wait_start(self._gaps.point, queued))
         await self._see_room()
         tally = self._recorder.tally
@@ -316,8 +320,8 @@ class Monitor:
             await gaps.open(f"the trace queue was another's: {queue.fault}")
             await pipeline.source.delete_queue(pipeline.trace.vhost)
             return
-        if not queue.is_bound or queue.excess:
-            await self._stream.bind(queue.excess)
+        if queue.missing or queue.excess:
+            await self._stream.bind(queue.missing, queue.excess)
         queued = await self._stream.queued()
         if not queue.is_bound:
             await gaps.record(UNBOUND, queued, begins=begins)

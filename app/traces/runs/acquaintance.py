@@ -77,7 +77,8 @@ class Acquaintance:
         ``held_back`` says that some before them are not stamped yet. Raises `OutageError`.
         """
         moment = self._moment()
-        self._processed, self._received = self._received, self._received + len(messages)
+        count = sum(message.is_last for message in messages)  # of records of a bundle one
+        self._processed, self._received = self._received, self._received + count
         if not messages:
             # An empty portion does not mean an empty queue: a slow broker pauses too.
             if self._stream.remark is None and not held_back:

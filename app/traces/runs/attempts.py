@@ -97,13 +97,6 @@ class RunningTrace:
             return Snapshot(standing, last_event_id=self.trace.last_event_id)
         return self._stage.snapshot(standing)
 
-    def count_waiting(self, queue: str, moment: int) -> int | None:
-        """The number of copies in a queue published before a time (µs); None until restored."""
-        if self._stage is None:
-            return None
-        copies, _ = self._stage.tracker.pending()
-        return sum(copy.queue == queue and copy.recorded_at < moment for copy in copies)
-
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
         self._ending.when_empty = True
@@ -168,6 +161,7 @@ class RunningTrace:
                 recorder.sentinel,
                 self.trace.taken,
                 recorder.tracker.took,
+                again=len(recorder.window),
                 passing=self._is_passing,
             ) as stream:
                 self._stage = run = Run(pipeline, recorder, stream, self._ending)

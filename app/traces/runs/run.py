@@ -158,9 +158,10 @@ class Run:
                         await storing
                         storing = None
                     await self._retain_some()
-                messages, is_empty = await self._stamp_portion()
+                records, is_empty = await self._stamp_portion()
                 await asyncio.sleep(0)  # for others that wait for the event loop
-                if (messages == PORTION or stream.buffer_size) and self._may_grow():
+                is_more = records >= PORTION or stream.buffer_size or self._stamper.is_behind
+                if is_more and self._may_grow():
                     continue
                 stretch = self._stamper.complete()
                 if storing is not None:
@@ -184,25 +185,28 @@ class Run:
     async def _stamp_portion(self) -> tuple[int, bool]:
         """Stamp the next messages, for the batch in the making.
 
-        :returns: how many messages came, and whether the queue is known to be empty.
+        :returns: how many records came, and whether the queue is known to be empty.
         """
         settings, stream, stamper = self._pipeline.settings, self._stream, self._stamper
-        limit = min(PORTION, self._batch_limit - stamper.stretch.messages)
-        messages = await stream.batch(limit, settings.batch_seconds)
+        limit = min(PORTION, self._batch_limit - stamper.stretch.records)
+        messages: Sequence[Arrival] = ()
+        if not stamper.is_behind:
+            messages = await stream.batch(limit, settings.batch_seconds)
         try:
             return await self._stamp(messages)
         except ItcError:
             raise
         except Exception as failure:
-            self._sift([*stamper.stretch.digests, *map(identity, messages)], failure)
+            self._sift([*stamper.stretch.every_digest, *map(identity, messages)], failure)
             raise
 
     async def _stamp(self, messages: Sequence[Arrival]) -> tuple[int, bool]:
         stream, stamper = self._stream, self._stamper
-        silent = not messages and await self._is_silent()
+        silent = not messages and not stamper.is_behind and await self._is_silent()
         # Asked before the batch on its way is acknowledged, which may end the waiting.
         is_empty = silent and not stream.waits
-        await self._acquaintance.meet(messages, held_back=stamper.resume.is_holding)
+        held_back = stamper.resume.is_holding or stamper.is_behind
+        await self._acquaintance.meet(messages, held_back=held_back)
         if stamper.is_new:
             self._recorder.take_up_rules()
             self._queues.take_up()
@@ -210,7 +214,10 @@ class Run:
         begins = self._pipeline.gaps.take_new()
         if begins is not None:
             self._recorder.tracker.settlements.forget(begins)
-        steps = stamper.steps(messages, silent)
+        most = None  # whole bundles, but where one of their records is looked for
+        if self._pipeline.sieve.batch_limit is not None:
+            most = self._batch_limit - stamper.stretch.records
+        steps = stamper.steps(messages, silent, most)
         while not stamper.stamp(steps):  # noqa: ASYNC110  no polling: each call stamps some more
             await asyncio.sleep(0)
         await self._ask_channels()
@@ -237,7 +244,7 @@ class Run:
         settings, stamper = self._pipeline.settings, self._stamper
         return (
             not self._ending.at_once
-            and stamper.stretch.messages < self._batch_limit
+            and stamper.stretch.records < self._batch_limit
             and stamper.stretch.size < BATCH_BYTES
             and time.monotonic() - self._batch_began < PATIENCE * settings.batch_seconds
         )
@@ -273,6 +280,8 @@ class Run:
             return False
         if self._stream.waits:  # until `Resume` has decided
             return True
+        if self._ending.when_empty and not await self._stream.is_last_bundle_here():
+            return False
         return await self._stream.ready_messages() == 0 and self._stream.buffer_size == 0
 
     def _retention_is_due(self) -> bool:
@@ -339,6 +348,8 @@ class Run:
         Gaps that it proves are written first: a crash after it must not forget them.
         """
         recorder, gaps, marks = self._recorder, self._pipeline.gaps, self._pipeline.marks
+        for missing in stretch.missing:
+            gaps.note(missing.reason, stretch.messages, begins=missing.begins)
         begins = marks.loss(stretch.marks)
         if begins and not gaps.covers(begins, stretch.messages):
             gaps.note(MARKS_MISSING, stretch.messages, begins=begins)
@@ -352,9 +363,9 @@ class Run:
             try:
                 await recorder.append(stretch.batch)
             except UnfitError as failure:
-                self._sift(stretch.digests, failure)
+                self._sift(stretch.every_digest, failure)
                 raise
-            self._pipeline.sieve.widen({*stretch.digests}, self._pipeline.settings.batch_events)
+            self._pipeline.sieve.widen(stretch.every_digest, self._pipeline.settings.batch_events)
         if stretch.messages:
             await self._stream.acknowledge(stretch.tag)
         if self._stream.remark is not None:

@@ -8,7 +8,7 @@ this does not help, or there are too many in a row, it is not the messages: the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from app.tracker.records import QUARANTINED_BODY, Unreadable
@@ -43,11 +43,11 @@ class Sieve:
             return False
         return True
 
-    def widen(self, digests: Set[bytes], usual: int) -> None:
+    def widen(self, digests: Sequence[bytes], usual: int) -> None:
         """Note that a batch is stored; ``usual`` is how many messages it may have."""
         if self.batch_limit is None or not digests:
             return
-        if digests - self.refused.keys():
+        if {*digests} - self.refused.keys():
             self._in_a_row = 0
         for digest in digests:
             self.refused.pop(digest, None)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from app.stored.capture import Batch
 from app.traces.losses.audit import Tally
+from app.traces.losses.collectors import MissingRecords
 from app.traces.losses.marks import Mark
 from app.traces.recorder import Recorder
 from app.traces.runs.resume import Resume
@@ -26,7 +27,7 @@ from model.times import now
 
 if TYPE_CHECKING:
     from app.broker.consumer import TraceStream
-    from app.broker.deliveries import Arrival
+    from app.broker.deliveries import Arrival, Bundle
 
 # A portion keeps the event loop for this long, and one message more. Heartbeats of the broker,
 # health checks and other virtual hosts wait meanwhile.
@@ -42,22 +43,33 @@ def identity(arrival: Arrival) -> bytes:
 
 
 class Stretch(msgspec.Struct):
-    """The messages that make one batch; ``tag`` is the last delivery tag, 0 for none.
+    """The messages that make one batch; ``tag`` is that of the last complete one.
 
+    ``digests`` are of complete messages, which have to be recognised if they come again, and
+    ``inner`` of new records of bundles. ``records`` counts all, ``messages`` only complete ones.
     ``size`` is in bytes; ``marks`` are among the messages. Once it is complete: ``batch`` is to be
-    stored, None if every message was stored before, ``suspects`` tell of missing publishes, and
-    ``held_since`` is when the oldest record came that is held back (µs).
+    stored, None if every message was stored before, ``suspects`` tell of missing publishes,
+    ``missing`` of records that the plugin had, and ``held_since`` is when the oldest record came
+    that is held back (µs).
     """
 
     events: list[StampedEvent] = []
     digests: list[bytes] = []
+    inner: list[bytes] = []
     marks: list[Mark] = []
     tag: int = 0
     messages: int = 0
+    records: int = 0
     size: int = 0
     batch: Batch | None = None
     suspects: list[Reference | None] = []
+    missing: list[MissingRecords] = []
     held_since: int | None = None
+
+    @property
+    def every_digest(self) -> list[bytes]:
+        """The digests of all messages and records, some twice."""
+        return [*self.inner, *self.digests]
 
 
 class Stamper:
@@ -67,7 +79,8 @@ class Stamper:
         self._recorder = recorder
         self._stream = stream
         self._refused = sieve.refused
-        self.resume: Resume[Arrival] = Resume(recorder.window)
+        self.resume: Resume[list[Arrival]] = Resume(recorder.window)
+        self._behind: list[tuple[Arrival, bool]] = []  # decided on, and not stamped yet
         self.stretch = Stretch()  # in the making
         self._deadline = 0.0
         recorder.tracker.reorder(stream.is_cluster)
@@ -76,7 +89,7 @@ class Stamper:
     @property
     def is_new(self) -> bool:
         """Tell whether the batch in the making is empty."""
-        return not self.stretch.messages and not self.stretch.events
+        return not self.stretch.records and not self.stretch.events
 
     def stamp(self, steps: Iterator[None]) -> bool:
         """Go on with a portion, for `MOST_SECONDS` at most; tell whether all of it is stamped."""
@@ -86,31 +99,49 @@ class Stamper:
         self._recorder.work.stamp_seconds += time.perf_counter() - start
         return is_through
 
-    def steps(self, messages: Sequence[Arrival], silent: bool) -> Iterator[None]:
+    @property
+    def is_behind(self) -> bool:
+        """Tell whether records have come that are not stamped: the sieve wants fewer at once."""
+        return bool(self._behind)
+
+    def steps(
+        self, messages: Sequence[Arrival], silent: bool, most: int | None = None
+    ) -> Iterator[None]:
         """Stamp new messages, for the batch in the making; stop when time is up.
 
-        ``silent`` says that the queue holds no more for now.
+        ``silent`` says that the queue holds no more for now. After ``most`` records it `is_behind`.
         """
         recorder, tracker = self._recorder, self._recorder.tracker
         ownership_of, stretch, refused = self._stream.about, self.stretch, self._refused
-        events, digests = stretch.events, stretch.digests
+        events, digests, inner = stretch.events, stretch.digests, stretch.inner
         start = len(events)
-        received = published = count = size = 0  # the broker counts the first two
+        received = published = count = unfinished = size = 0  # the broker counts the first two
+        tag = stretch.tag
         clock = time.perf_counter
         # A microsecond is a twentieth of a message's whole cost: nothing here twice.
         is_settled = self.resume.settled
         decisions = zip(messages, repeat(True)) if is_settled else self._decide(messages, silent)
+        if most is not None or self._behind:
+            waiting = [*self._behind, *decisions]
+            most = len(waiting) if most is None else most
+            decisions, self._behind = iter(waiting[:most]), waiting[most:]
         for arrival, is_new in decisions:
             if clock() >= self._deadline:
                 yield
             message = arrival.message
             count += 1
             size += arrival.size
-            stretch.tag = arrival.tag
+            tag, bundle = arrival.tag, arrival.bundle
+            if bundle is not None:
+                unfinished += not arrival.is_last
+                is_new = is_new and self._is_new(arrival, bundle)
             if not is_new:
                 continue
-            key = identity(arrival)
-            digests.append(key)
+            key = arrival.digest or digest(message)
+            if bundle is None:
+                digests.append(key)
+            else:
+                inner.append(key)
             if refused and key in refused:
                 message = unreadable(arrival, refused[key])
             ownership = ownership_of(message)
@@ -151,7 +182,9 @@ class Stamper:
             events.append(event)
             if clock() >= self._deadline:
                 yield
-        stretch.messages += count
+        stretch.tag = tag
+        stretch.records += count
+        stretch.messages += count - unfinished
         stretch.size += size
         recorder.work.stamped += len(events) - start
         recorder.tally += Tally(published, received)
@@ -160,7 +193,9 @@ class Stamper:
         """Everything stamped since the last call, as a batch; None if there is nothing to do."""
         recorder, stretch = self._recorder, self.stretch
         self.stretch = Stretch()
-        if stretch.digests or stretch.events or recorder.is_ledger_new or recorder.are_rules_new:
+        stretch.missing = recorder.collectors.take_missing()
+        is_news = recorder.is_ledger_new or recorder.are_rules_new
+        if stretch.digests or stretch.inner or stretch.events or is_news:
             recorder.window.confirm(self._stream.taken)
             recorder.window.add(stretch.digests, stretch.tag)
             stretch.batch = recorder.batch(stretch.events)
@@ -170,14 +205,33 @@ class Stamper:
         stretch.held_since = recorder.tracker.held_since
         return stretch
 
+    def _is_new(self, arrival: Arrival, bundle: Bundle) -> bool:
+        """Take a record of a bundle; tell whether it is not stored yet."""
+        recorder = self._recorder
+        is_new = recorder.collectors.take(
+            bundle, arrival.ordinal, recorder.last_event_id, arrival.at
+        )
+        if arrival.is_last:
+            self.stretch.digests.append(arrival.digest)
+            recorder.is_ledger_new |= bundle.end
+        return is_new
+
     def _decide(self, messages: Sequence[Arrival], silent: bool) -> Iterator[tuple[Arrival, bool]]:
-        """(message, is new) for the messages on which `Resume` has decided."""
+        """(message or record, is new) for the messages on which `Resume` has decided."""
+        decided: list[tuple[list[Arrival], bool]] = []
+        whole: list[Arrival] = []
         for arrival in messages:
-            arrival.digest = digest(arrival.message)
+            whole.append(arrival)
+            if not arrival.is_last:
+                continue
+            arrival.digest = identity(arrival)
             # The sentinel is before everything, and was never stored: it says nothing of the rest.
             if not self.resume.is_holding and self._stream.about(arrival.message).sentinel:
-                yield arrival, True
-                continue
-            yield from self.resume.push(arrival, arrival.digest, arrival.redelivered)
+                decided.append((whole, True))
+            else:
+                decided += self.resume.push(whole, arrival.digest, arrival.redelivered)
+            whole = []
         if silent and self.resume.is_holding:
-            yield from self.resume.settle()
+            decided += self.resume.settle()
+        for records, is_new in decided:
+            yield from zip(records, repeat(is_new))

@@ -3,7 +3,8 @@
 ``$message.header#/order/id`` and ``$message.payload#/lines/0/id`` hold a JSON pointer (RFC 6901)
 into the table of headers or the JSON body; ``$message.property#/correlation_id`` is ours, and names
 an AMQP property, or the ``exchange`` or ``routing_key`` of the publish. Also ours: a negative index
-counts from the end of an array, so ``/stack/-1`` is its last element.
+counts from the end of an array, so ``/stack/-1`` is its last element, and a pointer into a body
+leads through a text that is JSON itself: ``$message.payload#/oslo.message/_msg_id``.
 
 A value is text, a whole number (which equals its decimal text, so that 17 in a body is ``17`` in a
 header) or an AMQP byte array (which equals the text that it spells). Booleans, fractions, tables
@@ -17,6 +18,7 @@ import binascii
 import enum
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -102,9 +104,14 @@ class Expression(msgspec.Struct, frozen=True):
         """Tell whether its value can tell one message from another of its kind."""
         return self.source is not Source.property or self.tokens[0] not in KINDS
 
-    def find(self, tree: Any) -> Any:
-        """The value at this place of a table or a JSON document; None if there is none."""
+    def find(self, tree: Any, unfold: Callable[[str], Any] | None = None) -> Any:
+        """The value at this place of a table or a JSON document; None if there is none.
+
+        ``unfold`` reads the texts on the way there, which may be JSON themselves.
+        """
         for token in self.tokens:
+            if unfold is not None and type(tree) is str:
+                tree = unfold(tree)
             if type(tree) is dict:
                 tree = tree.get(token)
             elif type(tree) is list and _INDEX(token):

@@ -33,6 +33,7 @@ from app.tracker.links.memory import (
     LinkMemory,
     are_of_one_message,
     first_published,
+    message_identity,
 )
 from app.tracker.links.names import Key, Names
 from app.tracker.links.rule import Rule
@@ -159,6 +160,9 @@ class Linker:
             rule = rules[rule_number]
             kind = _KINDS[rule.kind]
             namesakes = memory.newest(key)
+            if rule.joint:
+                edges += self._joint_edges(rule, namesakes, publisher)
+                continue
             local = [
                 event
                 for event in namesakes
@@ -204,6 +208,22 @@ class Linker:
             first = {(id(edge.cause), edge.rule): edge for edge in reversed(edges)}
             edges = [edge for edge in edges if first[id(edge.cause), edge.rule] is edge]
         return tuple(edges)
+
+    def _joint_edges(
+        self, rule: Rule, events: list[NamedEvent], publisher: LiveParticipant
+    ) -> list[Edge]:
+        """An edge from each message that has a key: from its newest delivery, if it has any."""
+        causes: dict[int, NamedEvent] = {}
+        for event in sorted(events, key=lambda event: not event.is_delivery):
+            causes.setdefault(message_identity(event), event)
+        edges, count = [], self._count(rule.name) if causes else LinkCount()
+        for event in causes.values():
+            way = self._awareness(event, publisher)
+            edges.append(Edge(event.reference, rule.name, _KINDS[rule.kind], way))
+            count.found += 1
+            count.known += way is _WAY_KNOWN
+            count.hidden += way is _WAY_HIDDEN
+        return edges
 
     def sure_keys(self, names: Names) -> list[Key]:
         """The keys by which a publish surely names a cause."""

@@ -205,9 +205,12 @@ _NO_EVENTS: deque[NamedEvent] = deque()
 
 def are_of_one_message(first: NamedEvent, second: NamedEvent) -> bool:
     """Tell whether two events are certainly of one message."""
-    # Without a delivery's publish nobody knows whether it is the same message.
-    a, b = first.message or first.reference, second.message or second.reference
-    return _identity_of(a) == _identity_of(b)
+    return message_identity(first) == message_identity(second)
+
+
+def message_identity(event: NamedEvent) -> int:
+    """The identity of an event's message; its own without its publish, which may be of the same."""
+    return _identity_of(event.message or event.reference)
 
 
 def first_published(candidates: list[NamedEvent], events: list[NamedEvent]) -> Reference | None:

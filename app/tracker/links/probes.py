@@ -74,12 +74,13 @@ def ends(body: bytes) -> bytes:
 class ProbedMessage:
     """A message under a probe; headers that are no table count as empty."""
 
-    __slots__ = ("_payload", "headers", "properties", "record", "refused")
+    __slots__ = ("_payload", "_texts", "headers", "properties", "record", "refused")
 
     def __init__(self, record: Record, refused: Counter[str]) -> None:
         self.record, self.properties, self.refused = record, record.properties, refused
         headers = record.properties.get("headers")
         self.headers: dict[str, Any] = headers if type(headers) is dict else {}
+        self._texts: dict[str, Any] = {}
 
     def find(self, place: Expression) -> Any:
         return finder(place)(self)
@@ -93,7 +94,15 @@ class ProbedMessage:
             self._payload: Any = bodies.parse(self.record.body, self.refused, _from_json)
             return self._payload
 
+    def unfold(self, text: str) -> Any:
+        """The JSON of a text in the body; None where it is none, or one too many."""
+        if text not in self._texts and len(self._texts) < MOST_TEXTS:
+            octets = text.encode("utf-8", "surrogatepass")
+            self._texts[text] = bodies.parse(octets, self.refused, _from_json)
+        return self._texts.get(text)
 
+
+MOST_TEXTS = 2  # of a body, that are read as JSON: each takes as long as the body at most
 MOST_ADDRESSES = 4
 _REPLY_TO = Expression(Source.property, ("reply_to",))
 
@@ -114,7 +123,7 @@ def finder(place: Expression) -> Callable[[ProbedMessage], Any]:
     """The function that finds a place's value in a message, or None."""
     name, *deeper = place.tokens
     if place.source is Source.payload:
-        return lambda message: place.find(message.payload)
+        return lambda message: place.find(message.payload, message.unfold)
     if place.source is Source.header:
         if deeper:
             return lambda message: place.find(message.headers)

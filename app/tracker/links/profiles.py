@@ -33,6 +33,10 @@ def _body(pointer: str) -> str:
     return "$message.payload#/" + pointer
 
 
+def _oslo(name: str) -> str:
+    return _body("oslo.message/" + name)
+
+
 def _property(name: str) -> str:
     return "$message.property#/" + name
 
@@ -51,6 +55,8 @@ _DRAMATIQ: dict[str, Any] = {
     "parent_where": _NO_TYPE,
     "sure": False,
 }
+# Its envelope holds the message as a text that is JSON.
+_OF_OSLO: dict[str, Any] = {"body_begins": '{"oslo.version":'}
 _OF_MOLECULER = [*_NO_TYPE, {"has": _body("ver")}, {"has": _body("sender")}]
 _ACTIONS = [_body("action"), _body("event")]
 # It writes the fields in this order, and its own behind them.
@@ -148,6 +154,16 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
             {"has": _header("replaced_task_nesting")},
             sure=False,
         ),
+        # Each task of a chord's header has the body's id; few tasks are the body of one.
+        _parent(
+            "celery-chord",
+            _header("id"),
+            _body("2/chord/options/task_id"),
+            where=[_CELERY],
+            parent_where=[_CELERY, {"has": _header("group")}],
+            sure=False,
+            joint=True,
+        ),
         _conversation("celery-root", _header("root_id"), where=[_CELERY]),
     ],
     "NServiceBus": [
@@ -228,6 +244,17 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
             where=[*_OF_MOLECULER, {"lacks": _ACTIONS}],
             **_MOLECULER,
         ),
+    ],
+    "oslo.messaging": [
+        # A call and its reply have one id.
+        _reply(
+            "oslo-reply",
+            [_property("routing_key"), _oslo("_msg_id")],
+            [_oslo("_reply_q"), _oslo("_msg_id")],
+            **_OF_OSLO,
+        ),
+        _conversation("oslo-request", _oslo("_context_request_id"), **_OF_OSLO),
+        _conversation("oslo-global-request", _oslo("_context_global_request_id"), **_OF_OSLO),
     ],
     "CAP": [
         # The first message of a conversation has its own id here.

@@ -79,7 +79,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     ``sure``: a message with the value has a cause. False where everybody has the value and few have
     a cause, as a routing key that may or may not be somebody's ``reply_to``: then an unknown cause
     is none that is missing. ``alone``: several messages may have the same id, so it names a message
-    only while no other has it.
+    only while no other has it. ``joint``: all messages that have it led there together.
     """
 
     name: str
@@ -94,6 +94,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     body_begins: str = ""
     sure: bool = True
     alone: bool = False
+    joint: bool = False
 
     def __post_init__(self) -> None:
         """Check all that types do not; raises `RuleError`."""
@@ -277,4 +278,5 @@ _FIELDS: dict[str, Callable[[str, str, Any], Any]] = {
     "same_body": _flag,
     "sure": _flag,
     "alone": _flag,
+    "joint": _flag,
 }

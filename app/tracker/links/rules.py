@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import astuple, replace
 
+from app.tracker import packed
 from app.tracker.links.expressions import Expression, Source, values
 from app.tracker.links.names import Key, Names
 from app.tracker.links.probes import (
@@ -59,7 +60,7 @@ MOVED_RULE = "forward-moved"
 _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
 # The first bytes of bodies that may be encoded; AMQP 1.0's sections begin with 0.
-_ENCODED = FIRST_BYTES | {0}
+_ENCODED = FIRST_BYTES | packed.FIRST_BYTES | {0}
 
 
 def search_key(field: str, value: str) -> Key:
@@ -181,8 +182,11 @@ class Rules:
         """A record whose body is plain text, if bodies are looked into."""
         if not triggers.of_bodies or not self.read_bodies:
             return record
-        encoding = record.properties.get("content_encoding")
-        body = decode_body(record.body, encoding, self.refused)
+        properties = record.properties
+        body = decode_body(record.body, properties.get("content_encoding"), self.refused)
+        body = (
+            packed.json_body(body, properties.get("content_type"), self.refused) if body else body
+        )
         return record if body == record.body else replace(record, body=body)
 
     def look_into(self, record: Record) -> ProbedMessage:

@@ -9,7 +9,7 @@ import msgspec
 
 from app.tracker._memories import KeyedFifo
 from app.tracker.events import Handover, Influence, Reference
-from app.tracker.fingerprint import BROUGHT_BYTES, BYTES, DeathEntry
+from app.tracker.fingerprint import BROUGHT_BYTES, BYTES
 from app.tracker.records import Deliver
 from app.tracker.reorder import handover_of
 from model.words import EdgeKind
@@ -28,12 +28,11 @@ MOST_CANDIDATES = 16
 
 
 class DeliveryCase(msgspec.Struct, gc=False):
-    """A delivery whose origin is sought, at the tracker's time, with the deaths that it lists."""
+    """A delivery whose origin is sought, at the tracker's time."""
 
     deliver: Deliver
     mark: bytes
     moment: int
-    deaths: Sequence[DeathEntry]
 
     @property
     def key(self) -> Key:
@@ -43,7 +42,8 @@ class DeliveryCase(msgspec.Struct, gc=False):
     @property
     def death_time(self) -> Any:
         """The time of its last death, as the broker wrote it; None if never, or unknown."""
-        return self.deaths[0].time if self.deaths else None
+        deaths = self.deliver.deaths
+        return deaths[0].time if deaths else None
 
 
 class Hold(msgspec.Struct, gc=False):

@@ -7,13 +7,7 @@ from typing import Any
 import msgspec
 
 from app.tracker.events import DeliveryOrigin, Influence, PendingCopy
-from app.tracker.fingerprint import (
-    BYTES,
-    DeathEntry,
-    DeathOrigin,
-    brings_deaths,
-    origins,
-)
+from app.tracker.fingerprint import BYTES, brings_deaths
 from app.tracker.matching.equals import candidates_of
 from app.tracker.matching.holds import (
     MOST_CANDIDATES,
@@ -27,7 +21,9 @@ from app.tracker.matching.holds import (
     uncertain,
 )
 from app.tracker.matching.memories import Memories
+from app.tracker.matching.origins import DeathOrigin, origins
 from app.tracker.streams import is_from_stream
+from model.deaths import Death
 from model.words import EdgeKind, Match
 
 # An enumeration's member takes a while to look up.
@@ -61,7 +57,7 @@ def find_letter(memories: Memories, case: DeliveryCase, *, is_there: bool = Fals
     handed: set[int] | None = None
     overtaken: Letter | None = None
     marks = [case.key[1]]  # that it has had
-    for origin in origins(case.deliver, case.deaths):
+    for origin in origins(case.deliver):
         places = [*origin.copy_keys]
         copy_keys = tuple(place for place in places if place in copies.waiting)
         holds: list[Hold] = [] if origin.is_redelivery else handovers.siblings(marks)
@@ -191,10 +187,10 @@ def match_held(
 
 
 def overflow(
-    memories: Memories, death: DeathEntry, copy: PendingCopy | None = None, *, is_one: bool = False
+    memories: Memories, death: Death, copy: PendingCopy | None = None, *, is_one: bool = False
 ) -> tuple[Influences, bool]:
     """The publisher that pushed a copy out of its queue, if any, and whether others may have."""
-    if death.reason != MAXLEN or not isinstance(death.queue, str):
+    if death.reason != MAXLEN:
         return (), False
     waiting = memories.copies.waiting
     return memories.queues.find_overflow(death.queue, waiting, copy, is_one=is_one)

@@ -11,16 +11,10 @@ from app.tracker.events import (
     Reference,
     RestorePoint,
 )
-from app.tracker.fingerprint import (
-    BYTES,
-    dead_in,
-    fingerprint_halves,
-    of_stream,
-    origins,
-    read_deaths,
-)
+from app.tracker.fingerprint import BYTES, fingerprint_halves, of_stream
 from app.tracker.matching.holds import DeliveryCase, is_before
 from app.tracker.matching.memories import Memories
+from app.tracker.matching.origins import dead_in, origins
 from app.tracker.matching.searches import FROM_QUEUES, FROM_STREAMS, match_moved
 from app.tracker.records import Deliver, Publish
 from app.tracker.reorder import WaitKey, handover_of
@@ -47,7 +41,7 @@ class Matcher(Memories):
 
     def cause_of(self, deliver: Deliver, mark: bytes, moment: int) -> DeliveryOrigin:
         """Find the origin of a delivery, whose handover is then to be noted."""
-        case = DeliveryCase(deliver, mark, moment, read_deaths(deliver))
+        case = DeliveryCase(deliver, mark, moment)
         for search in FROM_QUEUES if len(mark) == BYTES else FROM_STREAMS:
             origin = search(self, case)
             if origin is not None:
@@ -58,7 +52,7 @@ class Matcher(Memories):
         self, deliver: Deliver, mark: bytes, publishes: Sequence[Reference]
     ) -> DeliveryOrigin:
         """Match a delivery that the broker moved unseen to ``publishes``, the newest first."""
-        return match_moved(self, DeliveryCase(deliver, mark, 0, read_deaths(deliver)), publishes)
+        return match_moved(self, DeliveryCase(deliver, mark, 0), publishes)
 
     def wait_keys(self, deliver: Deliver, mark: bytes) -> list[WaitKey]:
         """The places where an arrival may end the wait of an early delivery."""

@@ -72,13 +72,13 @@ class Queues:
         self.note_refill(case.deliver.queue)
         queue = self.states.get(case.deliver.queue)
         if queue is not None and len(queue.letters_of) < MOST_PUSHERS:
-            queue.letters_of.add(str(case.deaths[0].queue))
+            queue.letters_of.add(case.deliver.deaths[0].queue)
 
     def gets_letters(self, case: DeliveryCase) -> bool:
         """Tell whether a queue has handed out dead letters of the same queue."""
         queue = self.states.get(case.deliver.queue)
         return queue is not None and any(
-            str(death.queue) in queue.letters_of for death in case.deaths[:1]
+            death.queue in queue.letters_of for death in case.deliver.deaths[:1]
         )
 
     def find_overflow(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from app.tracker.events import DeliveryOrigin
-from app.tracker.fingerprint import BYTES, of_stream, origins
+from app.tracker.fingerprint import BYTES, of_stream
 from app.tracker.matching.equals import candidates_of
 from app.tracker.matching.holds import MOST_CANDIDATES, DeliveryCase, Hold, Key, by_copy, holders
 from app.tracker.matching.letters import MAXLEN, match_held, match_letter
 from app.tracker.matching.memories import UNMATCHED, Memories
+from app.tracker.matching.origins import origins
 from app.tracker.matching.queues import MOST_QUEUES
 from app.tracker.records import Deliver
 from model.words import EdgeKind, Match
@@ -24,7 +25,7 @@ def find_copied_offset(memories: Memories, case: DeliveryCase) -> DeliveryOrigin
 
 def find_reading(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | None:
     """A later reading of the same offset, which nobody has to give back."""
-    deliver, deaths = case.deliver, case.deaths
+    deliver = case.deliver
     holds = memories.handovers.newest(case.key)
     if not holds:
         return None
@@ -34,13 +35,13 @@ def find_reading(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | Non
     guess = min(copies.values(), key=len)[0]
     candidates = guess.candidates if len(copies) == 1 else len(copies)
     # Deaths that a stream shows happened on the way there: it loses those that a client copied.
-    match = _DEAD_LETTERED if any(origins(deliver, deaths)) else _ROUTED
+    match = _DEAD_LETTERED if any(origins(deliver)) else _ROUTED
     influences = guess.influences
     memories.handovers.next = hold = Hold(guess.cause, candidates, influences=influences)
     # After a restart it is not known what the first reader was told of the deaths.
     hold.is_doubtful = is_doubtful = guess.is_doubtful or (
         not influences
-        and any(death.is_delivered_before or death.reason == MAXLEN for death in deaths)
+        and any(death.is_delivered_before or death.reason == MAXLEN for death in deliver.deaths)
     )
     if candidates == 0:
         return UNMATCHED
@@ -58,7 +59,7 @@ def find_reading(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | Non
 
 def find_read_letter(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | None:
     """The first reading of a dead letter; the stream has lost deaths that a client brought."""
-    return match_letter(memories, case) if case.deaths else None
+    return match_letter(memories, case) if case.deliver.deaths else None
 
 
 def find_next(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | None:

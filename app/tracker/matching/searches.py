@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from app.tracker.events import DeliveryOrigin, Influence, LostCopy, PendingCopy, Reference
-from app.tracker.fingerprint import BYTES, LAST_DEATH, brings_deaths, is_addressed_as
+from app.tracker.fingerprint import BYTES, brings_deaths, is_addressed_as
 from app.tracker.matching import readings
 from app.tracker.matching.equals import candidates_of
 from app.tracker.matching.holds import (
@@ -23,6 +23,7 @@ from app.tracker.matching.holds import (
 )
 from app.tracker.matching.letters import find_letter, match_held, match_letter, may_be, overflow
 from app.tracker.matching.memories import Memories
+from app.tracker.matching.origins import LAST_DEATH
 from model.words import EdgeKind, Match
 
 Search: TypeAlias = Callable[[Memories, DeliveryCase], DeliveryOrigin | None]
@@ -64,7 +65,7 @@ def find_redelivery(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | 
 
 def find_letter_from_elsewhere(memories: Memories, case: DeliveryCase) -> DeliveryOrigin | None:
     """A dead letter, where no publish brought the same deaths by its exchange and key."""
-    if not case.deaths:
+    if not case.deliver.deaths:
         return None
     copies = memories.copies.waiting.newest(case.key, LOOK_BACK)
     if any(is_addressed_as(case.deliver, copy.fingerprint) for copy in copies):

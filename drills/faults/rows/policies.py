@@ -80,11 +80,7 @@ async def _length_slow(stage: Stage) -> None:
         await cut_with_slow_acknowledgements(stage)
 
 
-@fault(
-    "reject",
-    "a policy: overflow reject-publish, service behind",
-    settings=SMALL_PREFETCH,
-)
+@fault("reject", "a policy: overflow reject-publish, service behind", settings=SMALL_PREFETCH)
 async def _reject(stage: Stage) -> None:
     async with policy(stage, REFUSING), stage.behind():
         await stage.pass_by(5)
