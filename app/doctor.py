@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import re
 import shlex
 import shutil
@@ -356,25 +355,15 @@ async def _participants(trace: Trace, doubts: Sequence[Doubt]) -> CheckResult:
 async def _links(
     trace: Trace, evidence: Evidence, proposals: Sequence[RuleProposal]
 ) -> CheckResult:
-    """The share of causes that messages name, and a rule that would raise it."""
-    if evidence.coverage is None:
-        sentences = ["no message was published in answer to another yet", *_doubtful_causes(trace)]
-        return "; ".join(sentences), WELL
-    if evidence.explained:
-        name = f"{evidence.explained} of {evidence.reactions} publishes that may have a cause name"
-        sentences = [f"{name} it ({_percent(evidence.coverage)})"]
-    else:
-        sentences = [f"none of {evidence.reactions} publishes that may have a cause names one"]
-        if not evidence.spanned:
-            sentences[0] += ": a rule of your own can name the field that does"
-    if evidence.coverage_by_spans:
-        share = _percent(evidence.coverage_by_spans)
-        sentences.append(f"OpenTelemetry's spans name it for {evidence.spanned} others ({share})")
+    """Count the causes that messages name, and propose a rule by which more would."""
+    if not evidence.reactions:
+        return ". ".join([evidence.sentence, *_doubtful_causes(trace)]), WELL
+    sentences = [evidence.sentence]
     if evidence.fit is not None:
         causes = evidence.known + evidence.missed
         sentences.append(
-            f"of {causes} causes that came by the broker, {evidence.known} were in their"
-            f" publisher's past by the policy {trace.policy} (fit {_percent(evidence.fit)})"
+            f"Of {causes} causes that came by the broker, {evidence.known} were in their"
+            f" publisher's past by the policy {trace.policy}"
         )
     if evidence.hidden:
         vhost = shlex.quote(trace.vhost)
@@ -383,10 +372,10 @@ async def _links(
         )
     sentences += _doubtful_causes(trace)
     if not proposals:
-        return "; ".join(sentences), WELL
+        return ". ".join(sentences), WELL
     best, vhost = proposals[0], shlex.quote(trace.vhost)
     sentences.append(f"{best.says}, for {best.joins} of {best.of} publishes ({best.certainty})")
-    return "; ".join(sentences), f"rabbitmq-itc proposals adopt {vhost} {best.id} --past"
+    return ". ".join(sentences), f"rabbitmq-itc proposals adopt {vhost} {best.id} --past"
 
 
 def _doubtful_causes(trace: Trace) -> Iterator[str]:
@@ -394,15 +383,10 @@ def _doubtful_causes(trace: Trace) -> Iterator[str]:
     with contextlib.suppress(UnreadableCheckpointError):
         totals = Tracker.stored_totals(trace.checkpoint)
         if ambiguous := sum(counts.ambiguous for counts in totals.links.values()):
-            yield f"ambiguous links, to an id of several messages: {ambiguous}"
+            yield f"Ambiguous links, to an id of several messages: {ambiguous}"
         if unread := totals.unread:
             counts = ", ".join(f"{reason} ({count})" for reason, count in sorted(unread.items()))
-            yield f"values that rules could not read: {counts}"
-
-
-def _percent(share: float) -> str:
-    """A percentage, never 100 % while something is missing."""
-    return f"{math.floor(1000 * share) / 10:g} %"
+            yield f"Values that rules could not read: {counts}"
 
 
 async def _wrong_queue(

@@ -1,4 +1,4 @@
-"""The packages of the extra ``spark``, without which the service does all but jobs and Parquet."""
+"""Packages of extras: without ``spark`` no jobs and no Parquet, without ``mcp`` no assistants."""
 
 from __future__ import annotations
 
@@ -27,6 +27,15 @@ def check_spark(need: str = "jobs need") -> None:
         raise NotInstalledError(
             f"{need} packages that are not installed here ({', '.join(names)})",
             "pip install 'rabbitmq-itc[spark]'",
+        )
+
+
+def check_mcp() -> None:
+    """Raise `NotInstalledError` unless the package of the extra ``mcp`` is there."""
+    if not _is_there("mcp"):
+        raise NotInstalledError(
+            "mcp needs a package that is not installed here (mcp)",
+            "pip install 'rabbitmq-itc[mcp]'",
         )
 
 

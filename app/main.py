@@ -24,6 +24,7 @@ from app.api.services import ServiceParts
 from app.api.signin.auth import authenticator
 from app.api.streams import Subscribers
 from app.api.tail import Tail
+from app.broker.lengths import ready_in
 from app.broker.management import ManagementApi
 from app.broker.opening import BrokerParts
 from app.errors import ItcError, SettingsError
@@ -167,6 +168,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
             settings=settings,
             authenticator=authenticator(settings, broker.management),
             broker=broker.management,
+            lengths=partial(ready_in, settings.amqp_url.reveal()),
             traces=traces,
             connections=lambda: connections.why_not is None,
             store=store,

@@ -6,7 +6,8 @@ import enum
 from typing import Literal, NamedTuple, TypeAlias
 
 from itc import Relation
-from model.words import Via, number_of
+from model.wording import Sentence
+from model.words import Via, number_of, verb
 
 Answer: TypeAlias = Literal["caused", "may have", "cannot have", "unknown"]
 
@@ -23,27 +24,15 @@ class Verdict(enum.StrEnum):
 IN_ORDER = frozenset({Relation.before, Relation.after})
 
 _SENTENCES = {
-    Relation.before: "event {a} happened before event {b}, and may have influenced it",
-    Relation.after: "event {a} happened after event {b}, and may have been influenced by it",
-    Relation.equal: "event {a} is event {b}",
-    Relation.concurrent: "events {a} and {b} are concurrent: neither can have influenced the other",
+    Relation.before: Sentence.before,
+    Relation.after: Sentence.after,
+    Relation.equal: Sentence.equal,
+    Relation.concurrent: Sentence.concurrent,
 }
-_CAUSED = {
-    Relation.before: "event {a} caused event {b}, {path}",
-    Relation.after: "event {a} was caused by event {b}, {path}",
-}
-_AS_KNOWN = (
-    "events {a} and {b} are concurrent as far as is known, but {why},"
-    " so there may be a path that was not recorded"
-)
-_INCOMPLETE = "messages may be missing between them"
-_INCOMPLETE_HERE = "messages may be missing"
-_DOUBTFUL = "some participants may be parts of one program"
-_PUBLISH_UNSEEN = "the publish of a delivery in their past was not seen"
-
+_CAUSED = {Relation.before: Sentence.caused, Relation.after: Sentence.was_caused}
 _NOT_EVIDENT = {
-    Relation.before: "event {a} may have caused event {b}, but {what} says so",
-    Relation.after: "event {a} may have been caused by event {b}, but {what} says so",
+    Relation.before: Sentence.not_evident,
+    Relation.after: Sentence.not_evidently_caused,
 }
 _EVIDENCE = {
     Via.links: "no link or message",
@@ -77,10 +66,12 @@ def statement_of(
     """
     if relation in IN_ORDER and path is not None:
         return Statement("caused", _CAUSED[relation].format(a=a, b=b, path=path))
-    whys = [_INCOMPLETE] * (not complete) + [_DOUBTFUL] * (not sound)
-    whys += [doubtful] if doubtful else []
-    if relation is Relation.concurrent and whys:
-        return Statement("unknown", _AS_KNOWN.format(a=a, b=b, why=" and ".join(whys)))
+    reasons = _reasons(Sentence.missing_between, complete=complete, sound=sound)
+    reasons += [doubtful] if doubtful else []
+    if relation is Relation.concurrent and reasons:
+        first = Sentence.perhaps_concurrent.format(a=a, b=b)
+        others = [reason[0].upper() + reason[1:] for reason in reasons]
+        return Statement("unknown", ". ".join([first, *others]))
     # Nothing causes itself, either.
     answer: Answer = "may have" if relation in IN_ORDER else "cannot have"
     sentence = _SENTENCES[relation].format(a=a, b=b)
@@ -91,12 +82,12 @@ def equals(event: int, candidates: int | None, answer: Answer) -> str:
     """The end of a sentence on an event that may be a delivery of any of several equal messages."""
     if answer != "may have" or not candidates:
         return ""
-    return f"; event {event} is a delivery of one of {candidates} equal messages"
+    return f". {Sentence.one_of_equal.format(event=event, candidates=candidates)}"
 
 
 def not_evident(a: int, b: int, relation: Relation, via: Via) -> str:
     """The sentence for two ordered events without an evident path between them."""
-    return _NOT_EVIDENT[relation].format(a=a, b=b, what=_EVIDENCE[via])
+    return _NOT_EVIDENT[relation].format(a=a, b=b, nothing=_EVIDENCE[via])
 
 
 def touched_sentence(
@@ -115,18 +106,23 @@ def touched_sentence(
     ``unknown`` of them are behind doubtful deliveries. ``cut``: more were caused than are counted.
     Only a complete and sound record says "cannot".
     """
-    pronoun = "it" if events == 1 else "them"
-    verb = "was" if caused == 1 else "were"
-    floor, ceiling = ("at least ", "up to ") if cut else ("", "")
-    begin = f"of {number_of(total, 'event')} since, {floor}{caused:,} {verb} caused by {pronoun},"
-    possible = f"{ceiling}{may_have:,} more may have been"
     rest = total - caused - may_have
-    if complete and sound and not unknown:
-        return f"{begin} {possible}, {rest:,} cannot have been"
-    if complete and sound:
-        summary = f"{begin} {possible}, {rest - unknown:,} cannot have been"
-        return f"{summary}, and for {unknown:,} it is unknown, because {_PUBLISH_UNSEEN}"
-    reason = " and ".join([_INCOMPLETE_HERE] * (not complete) + [_DOUBTFUL] * (not sound))
-    return (
-        f"as far as is known, {begin} {possible}, and nothing known leads to {rest:,}; but {reason}"
+    floor, ceiling = ("at least ", "up to ") if cut else ("", "")
+    begin = Sentence.touched.format(
+        events=number_of(total, "event"),
+        floor=floor,
+        caused=caused,
+        were=verb(caused, "was", "were"),
+        them=verb(events, "it", "them"),
+        ceiling=ceiling,
+        may_have=may_have,
     )
+    if reasons := _reasons(Sentence.missing, complete=complete, sound=sound):
+        end = Sentence.touched_as_known.format(rest=rest, reasons=" and ".join(reasons))
+        return f"as far as is known, {begin}, {end}"
+    summary = f"{begin}, {Sentence.untouched.format(rest=rest - unknown)}"
+    return f"{summary}, {Sentence.touched_unknown.format(unknown=unknown)}" if unknown else summary
+
+
+def _reasons(incomplete: Sentence, *, complete: bool, sound: bool) -> list[str]:
+    return [str(incomplete)] * (not complete) + [str(Sentence.parts_of_one)] * (not sound)

@@ -2,7 +2,7 @@
 
 Beside plain JSON are read: bodies behind a byte order mark, in UTF-16, in Latin-1, with NaN, or
 compressed. Sizes are checked before anything is decoded, and reading ends at the first fault: no
-body takes more than 5 ms (`drills.fuzz`).
+body takes more than 5 ms (`drills.fuzz`), or 10 where a search takes its escapes away.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ MOST_UNPACKED = 64  # times the sent size, and `SMALL` more: usual JSON packs to
 SMALL = 4 * 1024
 MOST_VALUES = 10_000  # an empty table takes 0.2 µs, whatever its three bytes
 MOST_DIGITS = 640  # of a number: their time grows with their square
+MOST_LAYERS = 3  # of JSON in strings of JSON, as in envelopes, and in headers
 MOST_DEPTH = 500  # a body nested deeper is refused, wherever on Python's stack we are
 
 TOO_LARGE, TOO_DEEP, NOT_JSON = "body too large", "body nested too deep", "body not JSON"
@@ -83,20 +84,24 @@ def may_be_escaped(part: str) -> bool:
 def searchable(body: bytes, encoding: str | None, escapes: bool) -> bytes | None:
     """The text of a body for searches, where that differs from its bytes; else None.
 
-    The body as `decode_body`, and with ``escapes`` behind it the JSON without its escapes.
+    The body as `decode_body`, and with ``escapes`` behind it the JSON without its escapes, and the
+    JSON that is in its strings.
     """
     read = decode_body(body, encoding, Counter())
     texts = [] if read is body else [read]
-    if escapes and b"\\" in read and len(read) <= MOST_BYTES:
-        texts += _unescape(read)
+    for _ in range(MOST_LAYERS if escapes and len(read) <= MOST_BYTES else 0):
+        plain = _unescape(read) if b"\\" in read else None
+        if plain is None:
+            break
+        texts.append(read := plain)
     return b"\0".join(texts) if texts else None
 
 
 _QUOTE = "\ue000"  # for private use
 
 
-def _unescape(body: bytes) -> list[bytes]:
-    """JSON, whole or cut, without its escapes; nothing if an escape is not JSON's.
+def _unescape(body: bytes) -> bytes | None:
+    """JSON, whole or cut, without its escapes; None if an escape is not JSON's.
 
     All of it is read as one string, in which quotes are escaped.
     """
@@ -107,8 +112,8 @@ def _unescape(body: bytes) -> list[bytes]:
             plain: str = json.loads(f'"{text[:end]}"', strict=False)
         except ValueError:
             continue
-        return [plain.replace(_QUOTE, '"').encode("utf-8", "surrogatepass")]
-    return []
+        return plain.replace(_QUOTE, '"').encode("utf-8", "surrogatepass")
+    return None
 
 
 _NO_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from model.texts import storable
 from model.times import Microseconds, said_time
+from model.wording import Sentence
 
 # Reasons for which a consumer had been handed the message.
 HANDED_OVER_BEFORE = frozenset({"rejected", "delivery_limit"})
@@ -20,13 +21,22 @@ HANDED_OVER_BEFORE = frozenset({"rejected", "delivery_limit"})
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """A death: in which queue, why, and how many times by then in that queue for that reason."""
+    """A death: in which queue, why, and how many times by then in that queue for that reason.
+
+    ``time`` is as the broker wrote it.
+    """
 
     queue: str
     reason: str
     count: int
     exchange: str | None = None
     routing_keys: tuple[str, ...] = ()
+    time: Any = None
+
+    @property
+    def is_delivered_before(self) -> bool:
+        """Tell whether it was a delivery; if not, it expired or was pushed out."""
+        return self.reason in HANDED_OVER_BEFORE
 
 
 def is_put_off(death: Death, handed_from: Collection[str]) -> bool:
@@ -66,18 +76,18 @@ class Loss(NamedTuple):
     def remark(self, exchange: str | None) -> str:
         """A copy's fate, in words."""
         time = f"by {said_time(self.noticed_at)}"
-        if self.reason == "equal":
-            return f"was handed over {time}, or an equal message was"
-        if self.reason == "unread":
-            return f"left its queue {time}: a delivery from there is in quarantine"
-        if self.reason == "not_there":
-            return f"was gone {time}: purged, expired, pushed out, or refused"
-        if self.reason == "left":
-            ways = "purged, handed over in a gap, moved by a local shovel (4.2), or a dead letter"
-            return f"left its queue {time}: {ways}, which waits elsewhere or was dropped"
         # The default exchange is traced as if it had a queue of each name.
         doubt = "" if exchange else ", or there never was one"
-        return f"was deleted with its queue {time}{doubt}"
+        return _REMARKS[self.reason].format(time=time, doubt=doubt)
+
+
+_REMARKS: Mapping[LossWord, Sentence] = {
+    "equal": Sentence.equal_copy,
+    "unread": Sentence.unread_copy,
+    "not_there": Sentence.absent_copy,
+    "left": Sentence.left_copy,
+    "queue_deleted": Sentence.deleted_copy,
+}
 
 
 def headers_of(properties: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -86,11 +96,14 @@ def headers_of(properties: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return headers if isinstance(headers, dict) else {}
 
 
-def deaths_of(properties: Mapping[str, Any] | None) -> list[Death]:
-    """The deaths in a message's headers, newest first; unreadable ones are left out."""
+def deaths_of(properties: Mapping[str, Any] | None) -> tuple[Death, ...]:
+    """The deaths in a message's properties, as its broker lists them; unreadable ones are left out.
+
+    The last comes first.
+    """
     entries = headers_of(properties).get("x-death")
-    deaths = (_death(entry) for entry in entries) if isinstance(entries, list) else ()
-    return [death for death in deaths if death is not None]
+    deaths = map(_death, entries) if isinstance(entries, list) else ()
+    return tuple(death for death in deaths if death is not None)
 
 
 def _death(entry: object) -> Death | None:
@@ -106,6 +119,7 @@ def _death(entry: object) -> Death | None:
         count,
         storable(exchange) if isinstance(exchange, str) else None,
         tuple(storable(k) for k in keys if isinstance(k, str)) if isinstance(keys, list) else (),
+        entry.get("time"),
     )
 
 

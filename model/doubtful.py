@@ -13,6 +13,7 @@ from itc import packed_height_at
 from model.gaps import Gap
 from model.ranges import Dot, RangeEnd
 from model.times import Microseconds
+from model.wording import Sentence
 from model.words import Match
 
 MOST_DOUBTFUL = 500
@@ -31,11 +32,9 @@ class DoubtfulDelivery(NamedTuple):
     recorded_at: int
 
     def __str__(self) -> str:
-        if self.match == Match.unmatched:
-            return f"delivery {self.id} from queue {self.queue!r} is of a publish that was not seen"
-        return (
-            f"what else may have led to delivery {self.id} from queue {self.queue!r} is not known"
-        )
+        is_unseen = self.match == Match.unmatched
+        sentence = Sentence.unseen_publish if is_unseen else Sentence.unseen_cause
+        return sentence.format(id=self.id, queue=self.queue)
 
 
 class DoubtfulSpan(NamedTuple):
@@ -61,7 +60,7 @@ class DoubtfulSpan(NamedTuple):
             ):
                 return str(delivery)
         if self.last_id is not None and effect > self.last_id:
-            return "of too many deliveries between them the publish was not seen"
+            return str(Sentence.unseen_many)
         return None
 
     def gaps(self) -> list[Gap]:

@@ -33,7 +33,9 @@ ROW_STEPS = 3  # steps in a row of the picture
 MOST_SPANS = 120  # in the picture
 LEAST_KNOWN = 20  # durations before a change, and since
 MOST_SAMPLED = 100  # durations of a span
+ENOUGH_SAMPLED = 5  # rather than to leave spans out
 MOST_ERRORS = 3  # standard errors
+MOST_LOCATED = 4  # rounds
 LEAST_TOLD = 10_000  # µs: the resolution of trace messages' times
 
 
@@ -218,12 +220,16 @@ def parts_of(rows: Iterable[OwnerRow], period: CountedPeriod) -> dict[Measured, 
 
 
 def slowdown(
-    baseline: Sequence[DurationPart], parts: Sequence[DurationPart], looks: float
+    baseline: Sequence[DurationPart],
+    parts: Sequence[DurationPart],
+    looks: float,
+    earliest: int = 0,
 ) -> Slowdown | None:
     """The clearest change to longer durations; None where none is sure.
 
-    A change at the first of the ``parts`` was then or before. ``looks``: the number of lists of
-    quantiles that the whole answer looks at.
+    Those of the ``parts`` are longer. Where the baseline leads up to them, the change may have been
+    in it: not before the time ``earliest`` (µs). ``looks``: the number of lists of quantiles that
+    the whole answer looks at.
     """
     usual_parts, new_parts = nonempty(baseline), nonempty(parts)
     if usual_parts:
@@ -241,16 +247,47 @@ def slowdown(
         if change is not None:
             changes.append((change.chance, [*samples][change.place], word))
     for chance, place, word in sorted(changes):
-        earlier, current = (merge_parts(portion) for portion in (spans[:place], spans[place:]))
+        first = _first_longer(spans, place, earliest)
+        earlier, current = (merge_parts(portion) for portion in (spans[:first], spans[first:]))
         share = SHARES[word]
         if (
             min(earlier.count, current.count) >= LEAST_KNOWN
             and _is_longer(earlier, current, share)
-            and _is_apart(spans[:place], spans[place:], share)
+            and _is_apart(spans[:first], spans[first:], share)
         ):
             quantiles = quantile(earlier, share), quantile(current, share)
-            return Slowdown(Microseconds(spans[place].begin), word, *quantiles, chance)
+            return Slowdown(Microseconds(spans[first].begin), word, *quantiles, chance)
     return None
+
+
+def _first_longer(spans: Sequence[DurationPart], place: int, earliest: int) -> int:
+    """The likeliest first span of a change that is near a place, not before the time ``earliest``.
+
+    All durations count, as longer or not than the length that parts those before and since best:
+    whether a span belongs to these is up to its own, so the moment stays as further spans come.
+    """
+    for _ in range(MOST_LOCATED):
+        before, since = (merge_parts(portion) for portion in (spans[:place], spans[place:]))
+        lengths = sorted({*before.buckets, *since.buckets})
+        length = max(lengths, key=lambda n: _share_above(since, n) - _share_above(before, n))
+        middle = (_share_above(before, length) + _share_above(since, length)) / 2
+        first, clear, clearest = place, 0.0, 0.0
+        for index in range(len(spans) - 1, 0, -1):
+            if spans[index].begin < earliest:
+                break
+            sketch = sketch_of(spans[index].steps)
+            clear += sketch.count * (_share_above(sketch, length) - middle)
+            if clear > clearest:
+                first, clearest = index, clear
+        if first == place:
+            break
+        place = first
+    return place
+
+
+def _share_above(sketch: Sketch, length: int) -> float:
+    """The share of durations in buckets beyond one."""
+    return sum(n for bucket, n in sketch.buckets.items() if bucket > length) / sketch.count
 
 
 def comparable(
@@ -278,7 +315,8 @@ def _samples(earlier: Sequence[DurationPart], current: Sequence[DurationPart]) -
     parts = [*earlier, *current]
     counts = [sum(part.steps.values()) for part in parts]
     lists = counts[: len(earlier)], counts[len(earlier) :], counts[-LEAST_BEFORE:]
-    size = min([MOST_SAMPLED, *(sorted(group)[len(group) // 4] for group in lists if group)])
+    most = min([MOST_SAMPLED, *(sorted(group)[len(group) // 4] for group in lists if group)])
+    size = min(most, max(ENOUGH_SAMPLED, min(counts, default=0)))
     samples = {}
     for place, (part, count) in enumerate(zip(parts, counts, strict=True)):
         if count >= size:

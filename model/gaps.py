@@ -37,6 +37,10 @@ class Gap:
         str | None, "The only channel of which something is missing, as the broker calls it."
     ] = None
 
+    def is_chosen(self) -> bool:
+        """Tell whether it is no loss: all that is missing was not asked for."""
+        return self.declared and not self.quarantined
+
     def is_spanned(self, a: int, b: int) -> bool:
         """Tell whether an answer about two events, in either order, spans this gap."""
         first, last = sorted((a, b))

@@ -79,7 +79,7 @@ def conversation_event(event: Event) -> ConversationEvent:
         event.routed_queues or (),
         event.redelivered,
         message_type_of(event),
-        () if is_publish else tuple(deaths_of(event.properties)),
+        () if is_publish else deaths_of(event.properties),
         forward_of(event.properties, event.exchange, event.routing_keys, event.payload)
         if is_publish
         else None,

@@ -11,15 +11,21 @@ BROKER_USER = "none"
 """The user of the broker's own connections within it."""
 CLIENT_NAMES = r"^(Federation link \(upstream: |Shovel )"
 """A regular expression for the names of participants that move messages."""
+BROKERS_OWN = r"^<"
+"""A regular expression for connections within the broker, as those of its movers may be."""
 FEDERATION_QUEUE = "federation: "
 """How queues begin in which an upstream keeps what is for a federated exchange."""
 
 _LINK, _SHOVEL = "Federation link (upstream: ", "Shovel "
 
 
-def is_mover(user: str, client: str | None) -> bool:
-    """Tell whether a user's client is a shovel or a federation link."""
-    return user == BROKER_USER or (client or "").startswith((_LINK, _SHOVEL))
+def is_mover(user: str, client: str | None, connection: str) -> bool:
+    """Tell whether a user's client is a shovel or a federation link.
+
+    By its name, or by the broker's own user: clients of that name connect from outside.
+    """
+    is_brokers = user == BROKER_USER and connection.startswith("<")
+    return is_brokers or (client or "").startswith((_LINK, _SHOVEL))
 
 
 def mover_of(

@@ -111,13 +111,15 @@ def _alike(*stretches: Sequence[float]) -> float:
     """The number of spans that say as much as one independent span.
 
     By the correlation of each span's rank with the next, within each stretch, so that the change
-    itself does not count.
+    itself does not count, and beyond the standard error that it has of few spans.
     """
     covariance = alone = 0.0
+    number = sum(map(len, stretches))
     for values in stretches:
         ascending, middle = sorted(values), len(values) / 2
         ranks = [_rank(ascending, value) - middle for value in values]
         covariance += sum(rank * successor for rank, successor in itertools.pairwise(ranks))
         alone += sum(rank * rank for rank in ranks)
-    alike = min(MOST_ALIKE, max(0.0, covariance / alone if alone else 0.0))
+    correlation = covariance / alone if alone else 0.0
+    alike = min(MOST_ALIKE, max(0.0, correlation - 1 / sqrt(number)))
     return (1 + alike) / (1 - alike)

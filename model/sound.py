@@ -17,6 +17,9 @@ from typing import Annotated, NamedTuple
 
 from model.described import INNER
 from model.gaps import Gap
+from model.times import said_time
+from model.wording import Sentence
+from model.words import number_of, verb
 
 # Up to these numbers quiet events and late links of an answer's span are counted, and links that
 # the policy missed, by rule.
@@ -74,6 +77,24 @@ class Evidence:
     def fit(self) -> float | None:
         """`known` of `known` and `missed`, between 0 and 1; `null` without any."""
         return share(self.known, self.missed)
+
+    @property
+    def sentence(self) -> str:
+        """The number of publishes that name their cause, and what the others need."""
+        if not self.reactions:
+            return Sentence.no_reactions
+        if self.explained == self.reactions:
+            return Sentence.all_named.format(reactions=self.reactions)
+        sentence = Sentence.some_named.format(
+            named=self.explained,
+            reactions=self.reactions,
+            spans=f", and spans tell {self.spanned:,} more" if self.spanned else "",
+        )
+        is_told = self.explained + self.spanned >= self.reactions
+        return sentence if is_told else f"{sentence}. {Sentence.naming_remedy}"
+
+
+NO_EVIDENCE = Evidence()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +200,7 @@ class Doubt:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.statement}; {self.remedy}"
+        return f"{self.statement}. {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +238,22 @@ class Certainty:
         """Events of quiet traffic in its span, counted up to 1,000."""
         return self.soundness.quiet
 
+    @property
+    def caveats(self) -> list[str]:
+        """All that restricts the answer, a sentence each: what to show beside it."""
+        chosen, caveats = [gap for gap in self.gaps if gap.is_chosen()], list[str]()
+        if lost := len(self.gaps) - len(chosen):
+            caveats.append(Sentence.incomplete.format(gaps=number_of(lost, "gap")))
+        for gap in chosen[:1]:
+            time = said_time(gap.since)
+            caveats.append(Sentence.partial.format(reason=gap.reason, time=time))
+        caveats += [Sentence.unsound.format(doubt=doubt) for doubt in self.doubts]
+        if self.quiet:
+            events = number_of(self.quiet, "event")
+            events = events if self.quiet < MOST_QUIET else f"at least {events}"
+            caveats.append(Sentence.quiet.format(events=events))
+        return caveats
+
 
 def doubts_of(
     assumed: Sequence[AssumedParticipant],
@@ -243,28 +280,20 @@ def doubts_of(
 
 
 def _of_misfit(misfit: Misfit) -> Doubt:
-    verb = "is" if misfit.apart == 1 else "are"
+    vhost = shlex.quote(misfit.vhost)
     if misfit.halves is not None:
         receiving, publishing = misfit.halves
         return Doubt(
-            f"at a place that several programs share {receiving!r} only receives and"
-            f" {publishing!r} only publishes, as one user: they may be connections of one program",
-            f"rabbitmq-itc restamp {shlex.quote(misfit.vhost)} --participant host takes all of a"
-            " user at a place together, and so does one name for both",
+            Sentence.halves.format(receiving=receiving, publishing=publishing),
+            Sentence.halves_remedy.format(vhost=vhost),
         )
+    are = verb(misfit.apart, "is", "are")
+    counts = {"apart": misfit.apart, "publishes": misfit.publishes, "are": are}
     if misfit.policy not in FINE:
-        return Doubt(
-            f"{misfit.apart} of {misfit.publishes} publishes {verb} by participants that received"
-            " nothing: programs may receive and publish as different participants, under two"
-            " users or from two places",
-            f"rabbitmq-itc restamp {shlex.quote(misfit.vhost)} --participant user takes all places"
-            " of a user together; not needed if these publishers never receive",
-        )
+        return Doubt(Sentence.coarse.format(**counts), Sentence.coarse_remedy.format(vhost=vhost))
     return Doubt(
-        f"participants are {misfit.policy}s, and {misfit.apart} of {misfit.publishes} publishes"
-        f" {verb} by {misfit.policy}s that received nothing, though their clients receive on"
-        " others: their causes are not seen",
-        f"rabbitmq-itc restamp {shlex.quote(misfit.vhost)} --participant client sees it",
+        Sentence.fine.format(policy=misfit.policy, **counts),
+        Sentence.policy_remedy.format(vhost=vhost, policy="client"),
     )
 
 
@@ -272,46 +301,32 @@ def _of_late(late: Late) -> Doubt:
     links = "1 link was" if late.links == 1 else f"{late.links} links were"
     if late.links >= MOST_LATE:
         links = f"{MOST_LATE} links or more were"
-    return Doubt(
-        f"{links} found only after the events were stamped, so the clocks do not have what they"
-        " lead to",
-        f"rabbitmq-itc restamp {shlex.quote(late.vhost)} puts them into the clocks",
-    )
+    remedy = Sentence.late_remedy.format(vhost=shlex.quote(late.vhost))
+    return Doubt(Sentence.late.format(links=links), remedy)
 
 
 def _of_assumed(assumed: Sequence[AssumedParticipant]) -> Doubt:
     names = join_names([participant.name for participant in assumed])
-    if len(assumed) == 1:
-        subject = "1 participant is a connection that gives no name, or one of too many, at a place"
-        part = "it may be a part"
-    else:
-        subject = (
-            f"{len(assumed)} participants are connections that give no name, or one of too many,"
-        )
-        subject += " at places"
-        part = "each may be a part"
-    return Doubt(
-        f"{subject} that several programs share ({names}): {part} of another participant",
-        "connections that give their client's name tell them apart",
-    )
+    participants = number_of(len(assumed), "participant")
+    statement = Sentence.assumed.format(participants=participants, names=names)
+    return Doubt(statement, Sentence.assumed_remedy)
 
 
 def _of_missing(split: Sequence[SplitParticipant], missed_links: Sequence[MissedLinks]) -> Doubt:
     first = split[0]
-    count = sum(row.missed for row in split)
-    causes = count + sum(row.known for row in split)
+    missed = sum(row.missed for row in split)
     rules = sorted(missed_links, key=lambda row: (-row.links, row.rule))
-    rule_text = f" by {join_names([row.rule for row in rules])}" if rules else ""
+    statement = Sentence.split_program.format(
+        policy=first.policy,
+        causes=missed + sum(row.known for row in split),
+        names=join_names([row.name for row in split]),
+        rules=f" by {join_names([row.rule for row in rules])}" if rules else "",
+        missed=missed,
+    )
     # `client` misses connections without a name.
     policy = "client" if first.policy in FINE else "host"
-    verb = "was" if count == 1 else "were"
-    return Doubt(
-        f"participants are {first.policy}s; of {causes} causes that messages of"
-        f" {join_names([row.name for row in split])} name{rule_text}, {count} {verb} only in the"
-        " past of another participant of the same program; causes that messages do not name may"
-        " be missed the same way",
-        f"rabbitmq-itc restamp {shlex.quote(first.vhost)} --participant {policy} sees it",
-    )
+    remedy = Sentence.policy_remedy.format(vhost=shlex.quote(first.vhost), policy=policy)
+    return Doubt(statement, remedy)
 
 
 def join_names(names: Sequence[str]) -> str:

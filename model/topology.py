@@ -30,8 +30,9 @@ class PublishFlow:
 
 @dataclass(frozen=True, slots=True)
 class RouteFlow:
-    """The flow from an exchange to a queue."""
+    """The messages of a publisher that an exchange routed to a queue; `null`: not observed."""
 
+    publisher: str | None
     exchange: str
     queue: str
     messages: int

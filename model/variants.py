@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeAlias
 
-from model.conversations import Conversation, Message
+from model.conversations.conversation import Conversation
+from model.conversations.messages import Message
 
 Json: TypeAlias = dict[str, Any]
 

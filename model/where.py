@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from model.conversations import Copy, Message
+from model.conversations.messages import Copy, Message
+from model.wording import Sentence
 from model.words import Disposition
 
-STATISTICS_AGE = 10_000_000
-"""The broker's numbers of a queue are up to this old (µs; quorum queues of 3.10.8)."""
+ENQUEUED_WITHIN = 10_000_000
+"""A publish is traced before its queues have it, which then takes less than this (µs)."""
 
 
 class WhereWord(enum.StrEnum):
@@ -48,12 +49,14 @@ _FIRST = (
 class QueueView(NamedTuple):
     """A queue as the broker describes it; ``expires_after`` in µs, None without a limit.
 
-    ``messages`` are those ready in it. ``expected`` is how many copies wait there by the record,
-    of those older than `STATISTICS_AGE`; None where that is not known.
+    ``messages`` are those ready in it as the answer began; None where it does not say. By the
+    record ``expected`` of its copies that were there before still are. ``is_still``: the record has
+    exactly these messages, and none came or went meanwhile.
     """
 
     messages: int | None
-    expected: int | None = None
+    expected: int = 0
+    is_still: bool = False
     keeps: bool = True
     has_dead_letters: bool = False
     is_limited: bool = False
@@ -68,7 +71,7 @@ class Fact(NamedTuple):
 
 
 _NOWHERE: Mapping[int, Fact] = MappingProxyType({})
-_NOT_KNOWN = Fact(WhereWord.unknown, "what became of it then is not traced here")
+_NOT_KNOWN = Fact(WhereWord.unknown, Sentence.fate_elsewhere)
 
 
 def strongest(words: Iterable[WhereWord]) -> WhereWord:
@@ -96,7 +99,7 @@ def whereabouts(
     expires_after = int(expiration or 0) * 1_000 if is_number else None
     failure = message.failure
     if failure is not None and failure.kind == "unroutable":
-        return Fact(WhereWord.died, "it was routed to no queue")
+        return Fact(WhereWord.died, Sentence.nowhere)
     if failure is not None and failure.kind != "came_back":
         where = f" in {failure.queue}" if failure.queue else ""
         reason = ", ".join(filter(None, (failure.kind.replace("_", " "), failure.reason)))
@@ -132,37 +135,37 @@ def _of_copy(
 ) -> Fact:
     if not copy.deliveries:
         if copy.state != "waiting":
-            return Fact(WhereWord.unknown, f"its copy in {copy.queue} {copy.remark}")
+            fate = Sentence.copy_fate.format(queue=copy.queue, remark=copy.remark)
+            return Fact(WhereWord.unknown, fate)
         return _of_wait(copy.queue, queues, wait, expires_after, is_whole=is_whole)
     last = copy.deliveries[-1]
     queue = last.queue or copy.queue
     if last.mover is not None and last.settlement is not Disposition.in_hand:
         fact = onward.get(last.event, _NOT_KNOWN)
-        return fact._replace(reason=f"left {queue} by {last.mover}: {fact.reason}")
+        left = Sentence.copy_left.format(queue=queue, mover=last.mover, reason=fact.reason)
+        return fact._replace(reason=left)
+    parts = {"name": last.record.name, "queue": queue}
     match last.settlement:
         case Disposition.acknowledged | Disposition.auto:
             return Fact(WhereWord.settled)
         case Disposition.in_hand:
             if is_whole:
-                return Fact(WhereWord.waiting, f"{last.record.name} holds the copy from {queue}")
-            return Fact(
-                WhereWord.unknown, f"{last.record.name} held the copy from {queue} when last traced"
-            )
+                return Fact(WhereWord.waiting, Sentence.holds_copy.format(**parts))
+            return Fact(WhereWord.unknown, Sentence.held_copy.format(**parts))
         case Disposition.rejected:
             view = queues.get(queue)
             if view is not None and not view.has_dead_letters and is_whole:
-                reason = f"{last.record.name} rejected it, and {queue} has no dead letter exchange"
-                return Fact(WhereWord.died, reason)
-            return Fact(
-                WhereWord.unknown,
-                f"{last.record.name} rejected it from {queue}: dropped, or a dead letter that"
-                " waits",
-            )
+                return Fact(WhereWord.died, Sentence.rejected_for_good.format(**parts))
+            return Fact(WhereWord.unknown, Sentence.rejected_copy.format(**parts))
         case Disposition.returned:
+            view = queues.get(queue)
+            if view is not None:  # the record counts it as handed over
+                queues = {queue: view._replace(expected=view.expected + 1, is_still=False)}
             back = _of_wait(queue, queues, wait, expires_after, is_whole=is_whole)
-            return back._replace(reason=f"{last.record.name} gave it back; {back.reason}")
+            reason = Sentence.gave_back.format(name=last.record.name, reason=back.reason)
+            return back._replace(reason=reason)
         case _:
-            return Fact(WhereWord.handed_over, "no record says how its consumer settled it")
+            return Fact(WhereWord.handed_over, Sentence.unsettled)
 
 
 def _of_wait(
@@ -175,32 +178,30 @@ def _of_wait(
 ) -> Fact:
     """The word for a copy that nobody was handed since it came, or came back, into a queue."""
     if not is_whole:
-        return Fact(
-            WhereWord.unknown,
-            f"it waits in {queue}, or was handed over in a gap or a moment ago",
-        )
+        return Fact(WhereWord.unknown, Sentence.waits_in_gap.format(queue=queue))
     if queue not in queues:
-        return Fact(WhereWord.unknown, f"the broker does not say whether it still waits in {queue}")
+        return Fact(WhereWord.unknown, Sentence.broker_silent.format(queue=queue))
     view = queues[queue]
     if view is None:
-        return Fact(WhereWord.died, f"{queue} is not there any more, and its messages with it")
+        return Fact(WhereWord.died, Sentence.queue_gone.format(queue=queue))
     if view.messages is None or not view.keeps:
-        return Fact(WhereWord.unknown, f"the broker does not say whether it still waits in {queue}")
+        return Fact(WhereWord.unknown, Sentence.broker_silent.format(queue=queue))
     limits = [limit for limit in (expires_after, view.expires_after) if limit is not None]
     if view.messages == 0:
-        if wait < STATISTICS_AGE:
-            return Fact(WhereWord.unknown, f"it went into {queue} a moment ago")
+        if wait < ENQUEUED_WITHIN:
+            return Fact(WhereWord.unknown, Sentence.just_arrived.format(queue=queue))
         if view.has_dead_letters:
-            return Fact(WhereWord.unknown, f"it left {queue}: purged, or a dead letter that waits")
-        removed = (
+            return Fact(WhereWord.unknown, Sentence.left_or_dead.format(queue=queue))
+        removal = (
             "expired, purged or pushed out" if limits or view.is_limited else "purged or refused"
         )
-        return Fact(WhereWord.died, f"{queue} is empty, and nobody was handed it then: {removed}")
+        reason = Sentence.queue_empty.format(queue=queue, removal=removal)
+        return Fact(WhereWord.died, reason)
     if limits and wait > min(limits):
-        return Fact(WhereWord.unknown, f"its time to live in {queue} is over: it may have expired")
-    if view.expected is not None and view.messages < view.expected:
-        shrunk = f"{queue} has {view.messages} messages, and {view.expected} went in and not out"
-        return Fact(WhereWord.unknown, f"it waits there, or was purged or pushed out: {shrunk}")
-    if view.is_limited and (view.expected is None or wait < STATISTICS_AGE):
-        return Fact(WhereWord.unknown, f"it waits in {queue}, unless that was full")
-    return Fact(WhereWord.waiting, f"it waits in {queue}")
+        return Fact(WhereWord.unknown, Sentence.may_have_expired.format(queue=queue))
+    if view.messages < view.expected:
+        counts = {"ready": view.messages, "expected": view.expected}
+        return Fact(WhereWord.unknown, Sentence.queue_shrunk.format(queue=queue, **counts))
+    if (view.is_limited or limits) and not view.is_still:
+        return Fact(WhereWord.unknown, Sentence.unless_lost.format(queue=queue))
+    return Fact(WhereWord.waiting, Sentence.waits.format(queue=queue))

@@ -17,11 +17,11 @@ class _Nobody:
     async def look_up(self, *asked: Any) -> dict[str, Any]:
         return {}
 
-    async def closed_since(self, *asked: Any) -> list[Any]:
+    async def list_closed(self, *asked: Any) -> list[Any]:
         return []
 
     find = look_up
-    owners = closed_since
+    owners = list_closed
 
 
 NOBODY = cast("Introductions", _Nobody())

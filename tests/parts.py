@@ -15,6 +15,8 @@ import pytest
 QUICK = ("checks", "unit", "properties", "contract", "api", "story")
 ORDER = (*QUICK[:-1], "tools", "spark", "integration", "clients", "docs", QUICK[-1], "web")
 
+RELEASE = "release"  # of neither part: `make release-check` runs it, on what `make release` built
+
 # Of the last folder, the files that take longest come first, or one process would still be at them
 # when the other has done everything else.
 LONGEST = (
@@ -59,10 +61,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave the other folders unread, which takes as long as the first hundreds of tests."""
-    away = collection_path.parent == HERE and collection_path.name not in QUICK
-    return (
-        True if away and collection_path.is_dir() and config.getoption("part") == "quick" else None
-    )
+    if collection_path.parent != HERE or not collection_path.is_dir():
+        return None
+    part, name = config.getoption("part"), collection_path.name
+    return (part == "quick" and name not in QUICK) or (part == "rest" and name == RELEASE) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable
+from hashlib import sha256
 from struct import Struct
 from struct import error as StructError
 from typing import Any, TypeAlias
 
-from app.broker.firehose import MOST_CHANNELS, TraceFields
+from app.broker.deliveries import channel_of
+from app.broker.firehose import MOST_CHANNELS
+from app.tracker.records import LARGE, Deliver, Publish, Record
 from model.texts import storable
 
 MAX_DEPTH = 64
@@ -162,8 +165,23 @@ def _place_of(wanted: int, header: bytes) -> int | None:
     return at
 
 
-def read_trace(header: bytes, is_publish: bool) -> TraceFields:
-    """What a trace message's headers say; raises `ValueError`."""
+def read_record(routing_key: str, header: bytes, body: bytes, digest: bytes = b"") -> Record | None:
+    """The record that a trace message is; None of another kind. Raises `ValueError`."""
+    kind, _, name = routing_key.partition(".")
+    if kind not in ("publish", "deliver"):
+        return None
+    is_publish = kind == "publish"
+    node, connection, number, user, *rest, last = _fields(header, is_publish)
+    channel = channel_of(node, connection, number, user)
+    if len(body) > LARGE and not digest:
+        digest = sha256(body).digest()
+    exchange, keys, properties = rest
+    if is_publish:
+        return Publish(channel, exchange, keys, last, properties, body, digest)
+    return Deliver(channel, exchange, keys, storable(name), bool(last), properties, body, digest)
+
+
+def _fields(header: bytes, is_publish: bool) -> tuple[Any, ...]:
     table = decode_headers(header)
     properties = table.get("properties", {})
     if not isinstance(properties, dict):

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-# For a sample, by two processes together: about a minute and a half by the clock.
-SAMPLE_SECONDS = 180.0
+# For a sample, by two processes together: about a minute by the clock.
+SAMPLE_SECONDS = 120.0
 NO_COMMIT = "0"  # the seed where nothing says which commit this is
 CHOICES = ("all", "sample", "only")
 

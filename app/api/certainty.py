@@ -45,14 +45,16 @@ class ListCertainty(msgspec.Struct, frozen=True):
 
 
 class TraceRecord(NamedTuple):
-    """A trace's record of a period that begins at ``since`` (µs), and how certain it is."""
+    """A trace's record of a period, and how certain it is."""
 
     trace: Trace
     period: TracePeriod
-    is_pruned: bool
-    begin: Microseconds | None  # nothing is known of the time before
-    state: str
     certainty: Certainty
+
+    @property
+    def begin(self) -> Microseconds | None:
+        """When it begins (µs): with the trace, or after a removal with the oldest event left."""
+        return self.period.oldest_at if self.trace.pruned else self.trace.created_at
 
 
 async def certainty_between(trace_id: int, a: int, b: int, parts: ServiceParts) -> Certainty:
@@ -67,14 +69,9 @@ async def record_of(
     trace: Trace, since: int | None, until: int | None, parts: ServiceParts
 ) -> TraceRecord:
     """The record of a trace from one time up to another (µs; None is no bound)."""
-    status = await parts.traces.status(trace.vhost)
     period = await parts.store.periods.of(trace.id, since, until)
     soundness = await parts.store.doubts.between(trace.id, period.first or 0, period.last or 0)
-    is_pruned = status.is_pruned()
-    # After a removal nothing is known of the time before the oldest event that is left.
-    begin = period.oldest_at if is_pruned else status.created_at
-    certainty = Certainty(period.gaps, soundness)
-    return TraceRecord(trace, period, is_pruned, begin, status.state, certainty)
+    return TraceRecord(trace, period, Certainty(period.gaps, soundness))
 
 
 def merge(parts: Collection[Certainty]) -> Certainty:
@@ -97,9 +94,8 @@ async def certainty_of_list(criteria: ListFilter, parts: ServiceParts) -> ListCe
 
 def list_certainty(records: Sequence[TraceRecord], criteria: ListFilter) -> ListCertainty:
     since, until = criteria.since, criteria.until
-    begins = [
-        begin for begin in (since, *(record.begin for record in records)) if begin is not None
-    ]
+    known = [since, *(record.begin for record in records)]
+    begins = [begin for begin in known if begin is not None]
     end = min(now(), LATEST if until is None else until)
     period = ListPeriod(Microseconds(max(begins)) if begins else None, Microseconds(end))
     certainty = merge([record.certainty for record in records])

@@ -17,20 +17,24 @@ from app.api.events import Related
 from app.api.services import ServiceParts
 from app.api.signin.auth import User
 from app.errors import BadRequestError
+from app.jobs.exports import Arrivals
 from app.stored.causality import PathStep
 from app.stored.reading import EventFilter
 from itc import Relation, compare
 from model.answers import Answer
 from model.deaths import headers_of
 from model.event import CLOCK_ALONE, Event, Large
-from model.movers import CLIENT_NAMES, FEDERATION_QUEUE, mover_of
+from model.movers import BROKERS_OWN, CLIENT_NAMES, FEDERATION_QUEUE, mover_of
 from model.sound import Certainty, join_names
+from model.times import Microseconds
 from model.words import EdgeKind, EventType, Via
 
 # Crossings in one answer; events that one is looked for among, and that are named.
 MOST_CROSSINGS, MOST_LOOKED_AT, MOST_NAMED = 20, 500, 5
 # Virtual hosts on the way from one event to another, and causes that are walked to in each.
 MOST_HOPS, MOST_WALKED = 4, 500
+# Publishes of movers in a period whose other sides are looked for.
+MOST_ARRIVALS = 1_000
 _MINUTE = 60_000_000  # µs
 _MESSAGE: Large = frozenset({"properties", "payload"})
 
@@ -40,6 +44,7 @@ class OtherSide(msgspec.Struct, frozen=True):
 
     event: int
     vhost: str
+    at: Annotated[Microseconds, "When its trace message came."]
 
 
 class Crossing(msgspec.Struct, frozen=True):
@@ -81,6 +86,34 @@ async def crossings_of(ids: Collection[int], user: User, parts: ServiceParts) ->
     return [crossing for crossing in crossings if crossing is not None]
 
 
+async def arrivals_in(
+    vhost: str, period: tuple[int, int], user: User, parts: ServiceParts
+) -> Arrivals:
+    """The deliveries elsewhere that movers' publishes of a period were, where that is clear."""
+    scope = EventFilter(
+        vhost=vhost,
+        type=EventType.published,
+        since=period[0],
+        until=period[1],
+        use_regex=True,
+    )
+    events: dict[int, Event] = {}
+    arrivals: dict[str, tuple[str, int, int]] = {}
+    async with parts.searches.turn(user.name):  # one for each event
+        for names in ({"participant_name": CLIENT_NAMES}, {"connection": BROKERS_OWN}):
+            criteria = msgspec.structs.replace(scope, **names)
+            first = await parts.store.events.find(
+                criteria, after=0, limit=MOST_ARRIVALS, large=_MESSAGE
+            )
+            events |= {event.id: event for event in first.items}
+        for event in [events[event_id] for event_id in sorted(events)][:MOST_ARRIVALS]:
+            crossing = await find_crossing(event, user, parts)
+            if crossing is not None and crossing.certain:
+                side = crossing.elsewhere[0]
+                arrivals[str(event.id)] = (side.vhost, side.event, side.at)
+    return arrivals
+
+
 async def find_crossing(event: Event, user: User, parts: ServiceParts) -> Crossing | None:
     """The other side of an event that was read with its message; None if it has none."""
     mover = _mover(event)
@@ -89,7 +122,7 @@ async def find_crossing(event: Event, user: User, parts: ServiceParts) -> Crossi
     alike, is_all = await _alike(event, user, parts)
     others = _other_sides(event, alike)
     certain = is_all and len(others) == 1 and len(_other_sides(others[0], [event, *alike])) == 1
-    sides = [OtherSide(other.id, other.vhost) for other in others[:MOST_NAMED]]
+    sides = [OtherSide(other.id, other.vhost, other.recorded_at) for other in others[:MOST_NAMED]]
     direction = "left" if event.type is EventType.received else "came"
     sentence = f"event {event.id} {direction} by {mover}"
     if sides:

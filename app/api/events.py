@@ -16,7 +16,7 @@ from app.stored.reading import VectorEntry
 from app.stored.spans import HandlingTime
 from itc import Relation, encode, packed_texts
 from model.answers import Answer, statement_of
-from model.conversations import CopyWord
+from model.conversations.messages import CopyWord
 from model.event import EVENT_FIELDS, NOTHING_LARGE, WITHOUT_CONTENT, Event, Large, ShownField
 from model.sound import Certainty
 from model.words import WalkWord

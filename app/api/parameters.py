@@ -39,7 +39,7 @@ Word: TypeAlias = Annotated[Member, MemberName()]
 WITHOUT_NUL = r"^[^\x00]*$"
 
 Name = Annotated[str, Field(pattern=WITHOUT_NUL), AfterValidator(unescape)]
-LISTS = ("columns", "events")
+LISTS = ("columns", "events", "queues", "services")
 LONGEST_TEXT = 4_096
 Text = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=WITHOUT_NUL)]
 # The longest that a long poll or `Prefer: wait` waits: many proxies wait no longer.
@@ -69,8 +69,8 @@ class KnownFields(BaseModel, extra="forbid"):
 async def check_parameters(request: Request) -> None:
     """Refuse what would be ignored: parameters and bodies that a route does not have.
 
-    A parameter that appears twice is refused too, except a list of columns or events, which may be
-    repeated or separated by commas. A model's parameters are left to the model: `KnownFields`.
+    A parameter that appears twice is refused too, except `LISTS`; columns and events may
+    be separated by commas, too. A model's parameters are left to the model: `KnownFields`.
     """
     route: APIRoute = request.scope["route"]
     fields = {field.alias: field.field_info.annotation for field in _query_fields(route.dependant)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +39,8 @@ class ServiceParts:
     """Everything that `app.main` puts together for the routes.
 
     ``connections`` says whether the broker announces connections. ``budget`` bounds the bytes of
-    large answers in memory. ``spans`` takes OpenTelemetry's; None if it is off. ``link_rules`` hold
+    large answers in memory. ``lengths`` asks queues of a virtual host how many messages are ready.
+    ``spans`` takes OpenTelemetry's; None if it is off. ``link_rules`` hold
     in all virtual hosts; ``previews`` reads a trace's stored messages by other rules. ``stopping``
     is set when the service is asked to stop: streams end then, so that nobody waits for them.
     """
@@ -47,6 +48,7 @@ class ServiceParts:
     settings: Settings
     authenticator: Authenticator
     broker: ManagementApi
+    lengths: Callable[[str, Collection[str]], Awaitable[Mapping[str, int]]]
     traces: TraceRegistry
     connections: Callable[[], bool]
     store: Store

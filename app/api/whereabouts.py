@@ -33,7 +33,6 @@ from model.event import ALL_LARGE, Event
 from model.sound import Certainty, join_names
 from model.times import LATEST, Microseconds, now, said_time
 from model.where import (
-    STATISTICS_AGE,
     Fact,
     QueueView,
     WhereWord,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from app.broker.management import QueueInfo
 
 By: TypeAlias = Literal["message_id", "correlation_id", "conversation", "text"]
+_Place: TypeAlias = tuple[int, str]  # a trace, and a queue's name
 KINDS: Sequence[By] = ("message_id", "correlation_id", "conversation", "text")
 
 # Messages whose fate one answer tells.
@@ -211,7 +211,7 @@ async def _obstacles(search: Search, record: _Record, parts: ServiceParts) -> li
     if count := period.gap_count:
         noun = "gap" if count == 1 else "gaps"
         obstacles.append(f"the record of {vhost!r} has {count} {noun} in that time")
-    if search.since is None and record.trace.is_pruned:
+    if search.since is None and trace.pruned:
         begin = said_time(record.since)
         obstacles.append(f"what was before {begin} is removed (since: ask about the time after)")
     elif search.since is not None and record.since > search.since:
@@ -242,15 +242,23 @@ async def _messages(
     """
     publishes = [event for event in events if event.type is EventType.published]
     fates = {event.id: await parts.store.copies.fate_of(event.id, _LARGE) for event in publishes}
-    queues = await _queues(fates.values(), parts)
+    names = _names(fates.values())
+    before = {place: await parts.store.copies.count_waiting(*place) for place in names}
+    queues = await _queues(names, parts)
     required = dict.fromkeys(settled, asked_at)
     if queues:
-        vhosts = {vhost for vhost, _ in queues}
+        vhosts = {names[place] for place in queues}
         answered_at = now()
         required |= dict.fromkeys(vhosts, answered_at)
         settled = {**settled, **await _settle(vhosts, answered_at, parts)}
         for event_id in [*fates]:
             fates[event_id] = await parts.store.copies.fate_of(event_id, _LARGE)
+        for place, view in queues.items():
+            if view is not None:
+                newest = before[place].newest
+                waiting = await parts.store.copies.count_waiting(*place, newest)
+                is_still = waiting == (view.messages, before[place].copies, newest)
+                queues[place] = view._replace(expected=waiting.older, is_still=is_still)
     shown, is_blind = [], None
     for event in events:
         if event.id not in fates:
@@ -259,7 +267,7 @@ async def _messages(
         gaps = await parts.store.gaps.between(event.trace_id, event.id, LAST)
         fact = whereabouts(
             fates[event.id].message,
-            {name: view for (vhost, name), view in queues.items() if vhost == event.vhost},
+            {name: view for (trace, name), view in queues.items() if trace == event.trace_id},
             wait=asked_at - event.recorded_at,
             is_whole=settled[event.vhost] >= required[event.vhost] and not gaps,
             onward=await _onward(fates[event.id], asked_at, user, parts, hops),
@@ -322,38 +330,42 @@ def _publish(event: Event, fate: Fate, fact: Fact) -> MessageWhereabouts:
     )
 
 
-async def _queues(
-    fates: Iterable[Fate], parts: ServiceParts
-) -> dict[tuple[str, str], QueueView | None]:
-    """The broker's word on queues in which a copy may wait, by virtual host and name.
-
-    Queues without an answer are left out.
-    """
-    names: set[tuple[str, str]] = set()
+def _names(fates: Iterable[Fate]) -> dict[_Place, str]:
+    """The queues in which a copy may wait, with their virtual hosts."""
+    names: dict[_Place, str] = {}
     for fate in fates:
         needed = {name for copy in fate.message.copies if (name := queue_to_ask(copy)) is not None}
-        names |= {(fate.publish.vhost, name) for name in sorted(needed)[:MOST_QUEUES]}
-    views: dict[tuple[str, str], QueueView | None] = {}
-    for vhost, name in sorted(names):
-        try:
-            views[vhost, name] = _view(await parts.broker.queue(vhost, name))
-        except NotFoundError:
-            views[vhost, name] = None
-        except OutageError:
-            break
-    older = now() - STATISTICS_AGE
-    return {
-        (vhost, name): view
-        and view._replace(expected=parts.traces.here.count_waiting(vhost, name, older))
-        for (vhost, name), view in views.items()
-    }
+        places = ((fate.publish.trace_id, name) for name in sorted(needed)[:MOST_QUEUES])
+        names |= dict.fromkeys(places, fate.publish.vhost)
+    return names
 
 
-def _view(queue: QueueInfo) -> QueueView:
+async def _queues(
+    names: Mapping[_Place, str], parts: ServiceParts
+) -> dict[_Place, QueueView | None]:
+    """The broker's word on queues, without those that have no answer."""
+    views: dict[_Place, QueueView | None] = {}
+    lengths: dict[str, Mapping[str, int]] = {}
+    try:
+        for vhost in set(names.values()):
+            queues = [name for (_, name), other in names.items() if other == vhost]
+            lengths[vhost] = await parts.lengths(vhost, queues)
+        for (trace_id, name), vhost in sorted(names.items()):
+            try:
+                info = await parts.broker.queue(vhost, name)
+                views[trace_id, name] = _view(info, lengths[vhost].get(name))
+            except NotFoundError:
+                views[trace_id, name] = None
+    except OutageError:
+        pass
+    return views
+
+
+def _view(queue: QueueInfo, length: int | None) -> QueueView:
     expires_after = queue.setting("message-ttl")
     limits = ("max-length", "max-length-bytes", "max-age")
     return QueueView(
-        messages=queue.messages_ready,
+        messages=length,
         keeps=queue.keeps_messages,
         has_dead_letters=queue.has_dead_letters,
         is_limited=any(queue.setting(name) is not None for name in limits),

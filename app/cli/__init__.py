@@ -18,6 +18,7 @@ from app.cli import (
     events,
     files,
     local,
+    mcp,
     reports,
     rules,
     size,
@@ -45,7 +46,7 @@ def program(version: Version = False) -> None:
 
 
 PANELS = {
-    "Start here": (local.serve, local.doctor, traces.trace, size.size),
+    "Start here": (local.demo, local.serve, local.doctor, traces.trace, size.size),
     "Look": (
         where.where,
         conversations.conversations,
@@ -53,6 +54,7 @@ PANELS = {
         reports.failures,
         events.events,
         events.deliveries,
+        mcp.mcp,
     ),
     "Prove": (
         events.compare,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -44,13 +44,24 @@ class ServiceClient:
     """Asks the service; every failure is a `CommandError` with the exit code for it."""
 
     def __init__(
-        self, url: str, auth: tuple[str, str] | None, transport: httpx2.BaseTransport | None = None
+        self,
+        url: str,
+        auth: tuple[str, str] | None,
+        transport: httpx2.BaseTransport | None = None,
+        on_behalf: Sequence[tuple[str, str]] | None = None,
     ) -> None:
+        self._transport = transport or httpx2.HTTPTransport(trust_env=False)
         self._http = httpx2.Client(
-            base_url=url, auth=auth, timeout=_TIMEOUT, transport=transport, trust_env=False
+            base_url=url,
+            auth=auth,
+            headers=[*(on_behalf or ())],
+            timeout=_TIMEOUT,
+            transport=self._transport,
+            trust_env=False,
         )
         self._url = url
         self._auth = auth
+        self._on_behalf = on_behalf
 
     @classmethod
     def from_environment(cls, url: Url = None, user: User = None) -> ServiceClient:
@@ -65,6 +76,10 @@ class ServiceClient:
         password = parts.password or os.environ.get("ITC_PASSWORD")
         bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
         return cls(bare, (name, password or "") if name else None)
+
+    def on_behalf(self, headers: Sequence[tuple[str, str]]) -> ServiceClient:
+        """A client of another, whom these headers of a request name; the connections are shared."""
+        return ServiceClient(self._url, None, self._transport, headers)
 
     def get(self, path: str, **parameters: Any) -> Any:
         """The decoded answer; parameters that are None are left out."""
@@ -125,6 +140,8 @@ class ServiceClient:
     def _advice(self, status: int) -> str:
         if status != httpx2.codes.UNAUTHORIZED:
             return ""
+        if self._on_behalf is not None:
+            return ": it is asked with the Authorization of your own request"
         name, password = self._auth or ("", "")
         if not name:
             return ": set ITC_USER and ITC_PASSWORD"

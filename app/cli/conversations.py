@@ -22,7 +22,7 @@ from app.cli.options import (
     say_caveats,
 )
 from app.cli.output import as_json, columns, complain, printable, say, show_list
-from model.conversations import Outcome
+from model.conversations.messages import Outcome
 
 # Longest line of the tree, and its deepest indentation.
 WIDTH, DEEPEST = 80, 12
@@ -45,6 +45,7 @@ def conversation(
         as_json(answer)
     else:
         say(printable(answer["sentence"]))
+        say(", ".join(filter(None, (answer["outcome"], answer["done_by"]))))
         for line in tree(answer):
             say(line)
         for crossing in answer["crossings"]:
@@ -92,10 +93,10 @@ _LISTED = columns(
 )
 
 
-def tree(conversation: dict[str, Any]) -> Iterator[str]:
-    """The lines of a conversation, each cut to `WIDTH`; see `_tree`."""
+def tree(conversation: dict[str, Any], width: int = WIDTH) -> Iterator[str]:
+    """The lines of a conversation, each cut to a width; see `_tree`."""
     for line in _tree(conversation):
-        yield line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+        yield line if len(line) <= width else line[: width - 1] + "…"
 
 
 def _tree(conversation: dict[str, Any]) -> Iterator[str]:
@@ -125,7 +126,7 @@ def _tree(conversation: dict[str, Any]) -> Iterator[str]:
         line = f"{pad}{message['type']} ← {publisher} ({message['event']})"
         yield printable(f"{_offset(message['offset'])}{mark}{line}")
         if message["failure"] is not None:
-            yield printable(f"{'':11}{pad}  failed: {_failure(message['failure'])}")
+            yield printable(f"{'':11}{pad}  failed: {message['failure_sentence']}")
         effects = by_cause.get(message["event"], [])
         for copy in message["copies"]:
             if copy["remark"]:
@@ -156,12 +157,6 @@ def _delivery_line(delivery: dict[str, Any], pad: str, names: dict[int, str]) ->
     consumer = names.get(delivery["participant"], "")
     line = f"{pad}  {delivery['queue']} → {consumer}{times}{remarks} ({delivery['event']})"
     return printable(f"{_offset(delivery['offset'])}{mark}{line}")
-
-
-def _failure(failure: dict[str, Any]) -> str:
-    words = [failure["kind"].replace("_", " "), failure["reason"], failure["exception"]]
-    queue = f" in {failure['queue']}" if failure["queue"] else ""
-    return ", ".join(filter(None, words)) + queue
 
 
 def _offset(seconds: float) -> str:

@@ -167,12 +167,12 @@ def compare(
     else:
         say(printable(answer["sentence"]))
         for step in answer["path"] or ():
-            say(f"  {step['cause']} -> {step['effect']}  {_step_text(step)}")
+            say(f"  {step['cause']} -> {step['effect']}  {step_text(step)}")
         say_caveats(answer)
     requirements.check_relation(answer)
 
 
-def _step_text(step: dict[str, Any]) -> str:
+def step_text(step: dict[str, Any]) -> str:
     if step["how"] == "link":
         return printable(f"{step['kind']}, named by {step['rule']}")
     return "received" if step["how"] == "message" else printable(step["how"])

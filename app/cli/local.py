@@ -1,4 +1,4 @@
-"""Commands that need no running service: ``serve``, ``migrate``, ``settings``, ``doctor``."""
+"""Commands that need no running service: demo, serve, migrate, settings, doctor."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ from app.settings import Settings, load_settings, unknown_variables
 
 # Loggers that also log below warnings; libraries would log every frame, with its content.
 _OWN_LOGGERS = ("app", "uvicorn.access")
+
+
+def demo() -> None:
+    """Trace a small order pipeline on a private broker, and show a chain from it."""
+    from tools.demo.__main__ import main
+
+    raise typer.Exit(main())
 
 
 def serve(

@@ -13,7 +13,6 @@ import typer
 from app.cli.exits import CommandError, Exit
 from app.cli.output import printable, say
 from app.version import PACKAGE, program_version
-from model.sound import MOST_QUIET
 
 
 def _show_version(is_asked: bool) -> None:
@@ -135,15 +134,9 @@ class Requirements:
     def check(self, answer: dict[str, Any]) -> None:
         """End the command if an answer has to be complete, or sound, and is not."""
         if self.require_complete and not answer["complete"]:
-            raise CommandError(
-                Exit.incomplete,
-                f"the answer spans {len(answer['gaps'])} gap(s): messages may be missing",
-            )
+            raise CommandError(Exit.incomplete, answer["caveats"][0])
         if self.require_sound and not answer["sound"]:
-            raise CommandError(
-                Exit.unsound,
-                f"{len(answer['doubts'])} doubt(s): some participants may be parts of one program",
-            )
+            raise CommandError(Exit.unsound, answer["doubts"][0])
 
     def check_relation(self, answer: dict[str, Any]) -> None:
         """The same for an answer about two events, which may be concurrent."""
@@ -154,14 +147,9 @@ class Requirements:
 
 
 def say_caveats(answer: dict[str, Any], say: Callable[[str], None] = say) -> None:
-    """Print why an answer is not complete or not sound, a line each, and the quiet left out."""
-    if not answer["complete"]:
-        say("NOT COMPLETE: it spans a gap")
-    for doubt in answer["doubts"]:
-        say(f"NOT SOUND: {printable(doubt)}")
-    if quiet := answer["quiet"]:
-        prefix = "at least " if quiet == MOST_QUIET else ""
-        say(f"quiet traffic in between, which is not followed: {prefix}{quiet} event(s)")
+    """Print what restricts an answer, a line each."""
+    for caveat in answer["caveats"]:
+        say(printable(caveat))
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,3 @@ def show_list(rows: Any, json: bool, columns: Columns, *, limit: int | None = No
 
 def period_of(answer: dict[str, Any]) -> str:
     return f"{printable(answer['vhost'])} from {answer['since']} to {answer['until']}"
-
-
-def gaps_of(answer: dict[str, Any]) -> str:
-    return "complete" if answer["complete"] else "INCOMPLETE: it spans a gap"

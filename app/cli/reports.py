@@ -10,8 +10,8 @@ import typer
 
 from app.cli.client import ServiceClient
 from app.cli.following import report
-from app.cli.options import JoinVia, Json, PageLimit, TimeRange, Vhost
-from app.cli.output import as_json, columns, gaps_of, period_of, say, show_list, table
+from app.cli.options import JoinVia, Json, PageLimit, TimeRange, Vhost, say_caveats
+from app.cli.output import as_json, columns, period_of, say, show_list, table
 from model.words import number_of
 
 
@@ -43,19 +43,18 @@ def failures(
     parameters |= {"exception": exception, "limit": limit, **asdict(period)}
     page = client.get("/itc_db/failures", **parameters)
     if groups and not json:
-        table(_GROUPS, page["groups"])
+        table(GROUPS, page["groups"])
     else:
-        show_list(page, json, _FAILURES)
+        show_list(page, json, FAILURES)
     if json:
         return
-    if not page["complete"]:
-        say(gaps_of(page))
+    say_caveats(page)
     if not page["counted_all"]:
         say(f"only the newest {page['counted']} were counted; there may be older ones")
 
 
-_GROUPS = columns("COUNT, KIND, QUEUE, REASON, TYPE, EXCEPTION, BY, LAST: last_at")
-_FAILURES = columns(
+GROUPS = columns("COUNT, KIND, QUEUE, REASON, TYPE, EXCEPTION, BY, LAST: last_at")
+FAILURES = columns(
     "EVENT, MESSAGE, KIND, QUEUE, REASON, TYPE, BY: by.name, AT",
     MESSAGE=lambda row: row["message"] or f"{row['candidate'] or ''}?",
     REASON=lambda row: row["exception"] or row["reason"],

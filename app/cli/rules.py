@@ -15,8 +15,8 @@ from app.cli.client import ServiceClient, segment
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
 from app.cli.following import follow, report, submit
-from app.cli.options import Input, Json, Name, TimeRange, Vhost, content_of
-from app.cli.output import as_json, columns, gaps_of, period_of, printable, say, show_list, table
+from app.cli.options import Input, Json, Name, TimeRange, Vhost, content_of, say_caveats
+from app.cli.output import as_json, columns, period_of, printable, say, show_list, table
 from model.words import number_of
 
 _LINKS, _PROPOSALS = "/itc_db/links", "/itc_db/proposals"
@@ -130,10 +130,9 @@ def _show_keys(answer: dict[str, Any]) -> None:
     part = "" if answer["looked_at_all"] else f" of {answer['events']}"
     say(
         f"{period_of(answer)}: {answer['looked_at']}{part} events, {answer['reactions']} publishes"
-        f" that may have a cause, {gaps_of(answer)}"
+        " that may have a cause"
     )
-    for doubt in answer["doubts"]:
-        say(f"UNSOUND: {printable(doubt)}")
+    say_caveats(answer)
     table(_PROPOSAL, map(_proposal, answer["proposals"]))
     if not answer["proposals"]:
         say("No field ties messages together.")
@@ -213,8 +212,7 @@ def show_proposals(client: ServiceClient, vhost: Vhost, json: Json = False) -> N
     answer = client.get(_PROPOSALS, vhost=vhost)
     if json or answer["looked_at"] is None:
         return as_json(answer) if json else say(f"{printable(vhost)}: nothing was looked for yet")
-    coverage = "?" if answer["coverage"] is None else f"{100 * answer['coverage']:.4g} %"
-    say(f"{printable(vhost)}: looked at {answer['looked_at']}; {coverage} of causes are known")
+    say(f"{printable(vhost)}: looked at {answer['looked_at']}; {answer['sentence']}")
     for proposal in answer["items"]:
         for line in _lines(proposal):
             say(printable(line))

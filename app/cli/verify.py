@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby, islice
 from operator import itemgetter
@@ -79,9 +79,8 @@ def touched(
         as_json(answer)
     else:
         say(printable(answer["sentence"]))
-        _show_services(answer.get("services", ()))
-        if queues := [queue["name"] for queue in answer.get("queues", ())]:
-            say(printable(f"caused, {number_of(len(queues), 'queue')}: {', '.join(queues)}"))
+        for line in touched_lines(answer):
+            say(printable(line))
         if answer.get("items"):
             table(SHOWN_COLUMNS, answer["items"])
         say_caveats(answer)
@@ -90,12 +89,14 @@ def touched(
     requirements.check(answer)
 
 
-def _show_services(services: Sequence[dict[str, Any]]) -> None:
-    """The services by verdict, those touched first at the top."""
-    for verdict, group in groupby(services, key=itemgetter("verdict")):
+def touched_lines(answer: dict[str, Any]) -> Iterator[str]:
+    """The services by verdict, those touched first at the top, and the queues."""
+    for verdict, group in groupby(answer.get("services", ()), key=itemgetter("verdict")):
         names = [service["name"] for service in group]
         count = number_of(len(names), "service")
-        say(printable(f"{verdict.replace('_', ' ')}, {count}: {', '.join(names)}"))
+        yield f"{verdict.replace('_', ' ')}, {count}: {', '.join(names)}"
+    if queues := [queue["name"] for queue in answer.get("queues", ())]:
+        yield f"caused, {number_of(len(queues), 'queue')}: {', '.join(queues)}"
 
 
 def _write_touched(client: ServiceClient, events: list[int], output: Path) -> dict[str, Any]:

@@ -37,8 +37,12 @@ _KINDS_OF_FIELDS = {
     "gaps": list[Json],
     "starts": Annotated[list[Json], msgspec.Meta(min_length=1, max_length=1)],
 }
-_FIELDS = [(name, _KINDS_OF_FIELDS.get(name, Any)) for name in FIELDS]
-_FORM = msgspec.defstruct("ManifestForm", _FIELDS, forbid_unknown_fields=True)
+_FIELDS = [(name, _KINDS_OF_FIELDS.get(name, Any)) for name in FIELDS if name != "caveats"]
+# Older manifests have no sentences of their own about gaps and doubts.
+_CAVEATS = ("caveats", list[str] | None, None)
+_FORM = msgspec.defstruct(
+    "ManifestForm", [*_FIELDS, _CAVEATS], forbid_unknown_fields=True, kw_only=True
+)
 _SIGNATURE = ("algorithm", "key", "value")
 _READ_ERRORS = (
     *(LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError),

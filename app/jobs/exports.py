@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -182,6 +182,10 @@ class PeriodFile(msgspec.Struct, frozen=True):
     complete: bool
 
 
+Arrivals: TypeAlias = Mapping[str, tuple[str, int, int]]
+"""The virtual host, id and time (µs) of deliveries elsewhere, by the publish that each became."""
+
+
 def _period_location(vhost: str, file: str) -> str:
     return f"/itc_db/periods/{quote(vhost, safe='')}/{file}"
 
@@ -204,6 +208,7 @@ class PeriodFiles(ManifestedFiles[str]):
         via: Via,
         owner: str,
         rules: Sequence[Json],
+        arrivals: Arrivals,
     ) -> JobRequest:
         """The job that writes a period: from one time to before another (µs).
 
@@ -211,10 +216,12 @@ class PeriodFiles(ManifestedFiles[str]):
         """
         fields = {"vhost": vhost, **times_of(period, "an export"), "via": via.value}
         request, work = {**fields, "file": file}, {**fields, **self.output(vhost, file)}
-        work["rules"] = [*rules]
+        work |= {"rules": [*rules], "arrivals": arrivals}
         return JobRequest(PERIOD, vhost, owner, request, work, _period_location(vhost, file))
 
-    def send_request(self, vhost: str, period: tuple[int, int], via: Via, owner: str) -> JobRequest:
+    def send_request(
+        self, vhost: str, period: tuple[int, int], via: Via, owner: str, arrivals: Arrivals
+    ) -> JobRequest:
         """The job that sends a period's spans to the collector.
 
         Raises `BadRequestError`, and `ConflictError` where no collector is set.
@@ -224,6 +231,7 @@ class PeriodFiles(ManifestedFiles[str]):
         fields = {"vhost": vhost, **times_of(period, "an export"), "via": via.value}
         request = {**fields, "file": None}
         work = {**fields, "format": COLLECTOR, "collector": self._collector}
+        work["arrivals"] = arrivals
         return JobRequest(PERIOD, vhost, owner, request, work)
 
     def list(self) -> list[PeriodFile]:

@@ -26,7 +26,7 @@ class Trace(msgspec.Struct, frozen=True):
     Traffic of ``quiet`` joins no clocks. ``bodies``: messages' bodies are taken, too. ``events``,
     ``participants`` and ``pending_copies`` count stored ones. ``checkpoint`` is the tracker's state
     as of ``last_event_id`` (0 before the first), ``ledger`` the run's counts. ``holder`` is the
-    service that runs it, if any does.
+    service that runs it, if any does. Of one that is ``pruned`` the oldest events were removed.
     """
 
     id: int
@@ -44,6 +44,7 @@ class Trace(msgspec.Struct, frozen=True):
     holder: str | None = None
     bodies: bool = True
     taken: Selection = ALL
+    pruned: bool = False
 
 
 class Batch(msgspec.Struct, frozen=True):

@@ -10,13 +10,17 @@ import msgspec
 
 from app.errors import BadRequestError
 from model.answers import Verdict
-from model.conversations import Copy, Delivery, Message, duration_words, is_direct_reply
+from model.conversations.deliveries import Delivery
+from model.conversations.messages import Copy, Message
+from model.conversations.outcomes import is_direct_reply
+from model.conversations.sentences import duration_words
 from model.described import INNER
 from model.event import Event
 from model.sound import join_names
 from model.times import Duration, Microseconds
 from model.who import Who
-from model.words import Disposition, EdgeKind, Match, StepWord, how_of
+from model.wording import Sentence
+from model.words import Disposition, EdgeKind, Match, StepWord, how_of, number_of
 
 LINKS = "What it names as its causes, and what led to it by what the broker did."
 _RULE = "By which it is named; `null` for what the broker did, which `kind` says."
@@ -119,6 +123,14 @@ _VERBS = (
 )
 
 
+class CopyNumbers(NamedTuple):
+    """Numbers of copies that wait in a queue; ``older`` are as old as in an earlier answer."""
+
+    copies: int
+    older: int
+    newest: int
+
+
 class Fate(msgspec.Struct, frozen=True):
     """A publish as a message with its copies, and the events of their deliveries.
 
@@ -151,22 +163,23 @@ class Fate(msgspec.Struct, frozen=True):
         """All of this in a sentence."""
         copies = self.message.copies
         if not copies:
-            if is_direct_reply(self.message.record):
-                return "a direct reply, of which it is not traced whether anybody was given it"
-            return "routed to no queue: nobody was given it"
-        noun = "queue" if self.routed_queues == 1 else "queues"
-        clauses = [f"handed over for {self.handed_over} of {self.routed_queues} {noun}"]
+            is_reply = is_direct_reply(self.message.record)
+            return str(Sentence.direct_fate if is_reply else Sentence.no_fate)
+        queues = number_of(self.routed_queues, "queue")
+        clauses = [Sentence.handed_over.format(count=self.handed_over, queues=queues)]
         if vague := sum(_is_vague(copy) for copy in copies):
-            clauses.append(f"for {vague} more it or an equal message was")
+            clauses.append(Sentence.perhaps_handed_over.format(count=vague))
         if untraced := sum(_is_untraced(copy) for copy in copies):
-            clauses.append(f"for {untraced} more it was, untraced, if its caller was there still")
+            clauses.append(Sentence.untraced_reply.format(count=untraced))
         clauses += self._settlements()
         movers = dict.fromkeys(
             delivery.mover for copy in copies for delivery in copy.deliveries if delivery.mover
         )
         clauses += [f"left by {mover}" for mover in movers]
         remarkable = (copy for copy in copies if copy.remark and copy.state != "waiting")
-        clauses += [f"its copy in {copy.queue} {copy.remark}" for copy in remarkable]
+        clauses += [
+            Sentence.copy_fate.format(queue=copy.queue, remark=copy.remark) for copy in remarkable
+        ]
         return "; ".join(clauses)
 
     def _settlements(self) -> Iterator[str]:
@@ -180,17 +193,18 @@ class Fate(msgspec.Struct, frozen=True):
         if not queues.keys() - {None}:
             return
         if acknowledged := queues.get(Disposition.acknowledged):
-            yield f"acknowledged for {len(acknowledged)} of {self.routed_queues}"
+            count = len(acknowledged)
+            yield Sentence.acknowledged.format(count=count, queues=self.routed_queues)
         if holders:
             yield join_names(holders)
         yield from (f"{verb} {join_names(queues[key])}" for key, verb in _VERBS if key in queues)
 
     def _holder_phrase(self, last: Delivery, queue: str) -> str:
+        name = last.record.name
         if self.at is None:
-            return f"{last.record.name} held {queue}'s when this was last traced"
-        return (
-            f"{last.record.name} has held {queue}'s for {duration_words(max(0, self.at - last.at))}"
-        )
+            return Sentence.holder_then.format(name=name, queue=queue)
+        time = duration_words(max(0, self.at - last.at))
+        return Sentence.holder_now.format(name=name, queue=queue, time=time)
 
     @property
     def is_held(self) -> bool:
@@ -235,6 +249,30 @@ class HeldCopies(msgspec.Struct, frozen=True, kw_only=True):
         "5,000 events; `null` where fewer than 20 of them are known.",
     ] = None
     late: Annotated[bool, "Whether the oldest has been in hand for longer than that, and 1 s."]
+
+
+class QueueFlow(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages of a participant that an exchange routed to a queue, or that came from there."""
+
+    participant: Annotated[Who | None, "Who published or took them; `null`: not observed."]
+    exchange: Annotated[str, "Through which they came, or a dead letter went."]
+    count: int
+    dead_letters: Annotated[int, "How many of them came after they had died elsewhere."]
+    last: Annotated[Microseconds, "When the newest was handed over, or published and waits."]
+
+
+class QueueTraffic(msgspec.Struct, frozen=True, kw_only=True):
+    """The publishers and receivers of a queue, as its messages were routed, and what waits."""
+
+    vhost: str
+    queue: str
+    looked_at: Annotated[int, "How many of the virtual host's newest events were looked through."]
+    since: Annotated[Microseconds | None, "When the oldest of these was recorded."]
+    publishers: Annotated[list[QueueFlow], "Of what was handed over, and of what waits."]
+    receivers: list[QueueFlow]
+    waiting: Annotated[int, "Copies that nobody was handed yet, as far as is known."]
+    oldest: Annotated[int | None, "The publish of the one that waits longest."]
+    oldest_at: Annotated[Microseconds | None, "When that was recorded."]
 
 
 class CopiesInHand(msgspec.Struct, frozen=True):

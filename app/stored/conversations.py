@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from model.conversations import Conversation, Counts, Outcome
+from model.conversations.conversation import Conversation, Counts
+from model.conversations.messages import Outcome
+from model.conversations.states import Position, State
 from model.described import INNER
 from model.times import Microseconds
+from model.who import is_called
 from model.words import WalkWord
 
 # The first roots of other ways to a conversation, which are named.
@@ -36,17 +39,19 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions on a conversation; None is no condition.
 
     Seconds are from its first event to its last. ``participant``, ``participant_name`` and ``type``
-    (of a message) are of anything in it.
+    (of a message) are of anything in it. A name may be the service's, without user and place.
     """
 
     min_seconds: float | None = None
     max_seconds: float | None = None
     outcome: Outcome | None = None
+    state: State | None = None
     participant: int | None = None
     participant_name: str | None = None
     type: str | None = None
 
     def lets_through(self, conversation: Conversation) -> bool:
+        """Tell whether a conversation fits, whatever its ``state``."""
         seconds = conversation.seconds
         numbers = {participant.number for participant in conversation.participants}
         names = {participant.name for participant in conversation.participants}
@@ -55,7 +60,7 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
             and (self.max_seconds is None or seconds <= self.max_seconds)
             and self.outcome in (None, conversation.outcome)
             and (self.participant is None or self.participant in numbers)
-            and (self.participant_name is None or self.participant_name in names)
+            and (self.participant_name is None or is_called(self.participant_name, names))
             and (self.type is None or any(m.type == self.type for m in conversation.messages))
         )
 
@@ -70,6 +75,8 @@ class ListedConversation(msgspec.Struct, frozen=True, kw_only=True):
     began_at: Microseconds
     seconds: float
     outcome: Outcome
+    state: State
+    position: Position | None
     counts: Counts
     keys: Annotated[tuple[str, ...], "Values that its messages share, at most 5."]
     participants: list[str]
@@ -87,6 +94,19 @@ class ListedConversation(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**fields | {"conversation": conversation, "vhost": vhost, "participants": names})
 
 
+class StateCount(NamedTuple):
+    """The number of conversations in a state, and the time since when the oldest waits there."""
+
+    state: State
+    number: int
+    since: Microseconds | None
+
+    def with_one(self, position: Position | None) -> StateCount:
+        """The same with a conversation more."""
+        times = [time for time in (self.since, position and position.since) if time is not None]
+        return StateCount(self.state, self.number + 1, min(times, default=None))
+
+
 class ConversationPage(msgspec.Struct, frozen=True):
     """Conversations, those with the newest roots first."""
 
@@ -95,3 +115,8 @@ class ConversationPage(msgspec.Struct, frozen=True):
     next: Annotated[int | None, "`before` for older ones."]
     looked_at: Annotated[int, "How many were held to what was asked for."]
     since: Annotated[Microseconds | None, "When the oldest of these began."]
+    states: Annotated[
+        list[StateCount],
+        "How many of those that were looked at are in each state, and fit what was asked for but a "
+        "`state`: each that there is.",
+    ]

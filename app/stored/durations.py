@@ -16,6 +16,7 @@ from model.durations import (
     CountedPeriod,
     DurationPart,
     Measured,
+    Owner,
     OwnerKind,
     OwnerRow,
     Slowdown,
@@ -48,6 +49,7 @@ class UsualDurations(msgspec.Struct, frozen=True):
     count: int
     median: Duration | None
     p90: Duration | None
+    spans: Annotated[int, "The number of spans in which any ended."]
 
 
 class DurationSeries(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +98,22 @@ class DurationMap(msgspec.Struct, frozen=True, kw_only=True):
     other_services: Annotated[int, "The same of services."]
 
 
+class UsualTimes(msgspec.Struct, frozen=True):
+    """The usual waiting or handling time, before it became longer where it did."""
+
+    usual: Annotated[UsualDurations, "Of the two hours up to the time, or the two days."]
+    slower: Annotated[Slowdown | None, "Since when they are longer, in the later half."]
+
+
+class UsualOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """The usual times of a queue or of a service."""
+
+    queue: str | None = None
+    service: str | None = None
+    waiting: UsualTimes
+    handling: UsualTimes
+
+
 class SlowOwner(msgspec.Struct, frozen=True, kw_only=True):
     """A queue or service with longer times than before."""
 
@@ -127,8 +145,10 @@ def map_of(
     length.
     """
     current, previous, compared = (parts_of(*part) for part in zip(rows, periods, strict=True))
-    period, baseline, _ = periods
-    waiting, handling = (_series(current[e], previous[e], compared[e]) for e in Measured)
+    period, baseline, whole = periods
+    # A baseline of another day has no moment at which it became the period.
+    earliest = baseline.begin if baseline.end == whole.begin else whole.begin
+    waiting, handling = (_series(current[e], previous[e], compared[e], earliest) for e in Measured)
     return DurationMap(
         since=Microseconds(period.begin),
         until=Microseconds(period.end),
@@ -141,6 +161,25 @@ def map_of(
         handling=handling,
         **facts,  # type: ignore[arg-type]  # what the caller knows
     )
+
+
+def usual_owners(
+    period: CountedPeriod, rows: Mapping[Owner, Iterable[OwnerRow]]
+) -> list[UsualOwner]:
+    """The usual times of these owners, by the counts of a period that ends at the time."""
+    middle = (period.begin + period.end) // 2
+    looks = len(rows) * len(Measured) * len(SHARES)
+    owners = []
+    for (kind, name), owner_rows in rows.items():
+        times = {}
+        for measured, parts in parts_of(owner_rows, period).items():
+            earlier = [part for part in parts if part.begin < middle]
+            slower = slowdown(earlier, parts[len(earlier) :], looks)
+            end = period.end if slower is None else slower.since
+            usual = _usual(part for part in parts if part.begin < end)
+            times[measured.name] = UsualTimes(usual, slower)
+        owners.append(UsualOwner(**{kind.name: name}, **times))  # type: ignore[arg-type]
+    return owners
 
 
 def slow_owners(
@@ -173,6 +212,7 @@ def _series(
     parts: Sequence[DurationPart],
     baseline: Sequence[DurationPart],
     compared: Sequence[DurationPart],
+    earliest: int,
 ) -> DurationSeries:
     looks = len(Measured) * len(SHARES)
     rows = sorted({step // ROW_STEPS for part in parts for step in part.steps})
@@ -182,7 +222,7 @@ def _series(
         baseline=_usual(baseline),
         limits=[Duration(int(limit_of((row + 1) * ROW_STEPS * WIDTH - 1))) for row in heights],
         spans=[_span(part, heights) for part in nonempty(parts)],
-        change=slowdown(baseline, compared, looks),
+        change=slowdown(baseline, compared, looks, earliest),
         comparable=comparable(baseline, compared, looks),
     )
 
@@ -197,6 +237,7 @@ def _span(part: DurationPart, heights: range) -> DurationSpan:
 
 
 def _usual(parts: Iterable[DurationPart]) -> UsualDurations:
-    sketch = merge_parts(parts)
-    quantiles = (quantile(sketch, share) if sketch.count else None for share in SHARES.values())
-    return UsualDurations(sketch.count, *quantiles)
+    known = nonempty(parts)
+    sketch = merge_parts(known)
+    median, p90 = (quantile(sketch, e) if sketch.count else None for e in SHARES.values())
+    return UsualDurations(sketch.count, median, p90, len(known))

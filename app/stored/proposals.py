@@ -82,6 +82,7 @@ class ProposalPage(msgspec.Struct, frozen=True):
         float | None,
         "The share of publishes that may have a cause of which messages or spans tell it.",
     ]
+    sentence: Annotated[str, "How many have a cause that is known, and what the others need."]
     items: list[RuleProposal]
 
 

@@ -31,7 +31,9 @@ from model.assertions.assertion import (
     Precedence,
     TypePattern,
 )
-from model.conversations import Conversation, Message, duration_words
+from model.conversations.conversation import Conversation
+from model.conversations.messages import Message
+from model.conversations.sentences import duration_words
 from model.happened import ConversationEvent
 from model.times import CLOCKS_DIFFER
 from model.words import Disposition

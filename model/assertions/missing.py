@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from model.assertions.assertion import Acknowledged, Assertion, LeadsTo, Precedence
-from model.conversations import Conversation
+from model.conversations.conversation import Conversation
 from model.gaps import Gap
 
 

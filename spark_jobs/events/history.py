@@ -239,16 +239,10 @@ class History:
         return int(self.connection.rows(sql)[0]["id"])
 
     def is_pruned(self, trace: int) -> bool:
-        """Tell whether events of a trace were removed, as far as can be told from what is left.
-
-        The very first event of a trace has nothing before it, and its participant nobody.
-        """
-        rows = self.connection.rows(
-            "SELECT seq, lamport, (SELECT count(*) FROM participants AS p"
-            f" WHERE p.trace_id = {trace} AND p.number < e.participant) AS others"
-            f" FROM events AS e WHERE id = {self.oldest(trace)}"
+        """Tell whether events of a trace were removed."""
+        return bool(
+            self.connection.rows(f"SELECT pruned FROM traces WHERE id = {trace}")[0]["pruned"]
         )
-        return bool(rows) and [*rows[0].values()] != [1, 1, 0]
 
     def names(self, trace: int, numbers: Iterable[int]) -> Mapping[int, tuple[str, str]]:
         """Name and interval of participants."""

@@ -17,7 +17,9 @@ from model.times import iso_time
 from model.words import EventType
 
 if TYPE_CHECKING:
-    from model.conversations import BrokerAct, Conversation, Message
+    from model.conversations.conversation import Conversation
+    from model.conversations.deliveries import BrokerAct
+    from model.conversations.messages import Message
     from spark_jobs.reports.conversations import ConversationRows
 
 # The time of attributes that never change, by the standard.

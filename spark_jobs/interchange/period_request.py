@@ -29,7 +29,9 @@ class PeriodRequest:
     """A request for what began in a virtual host from ``since`` to before ``until`` (µs).
 
     ``form`` is a format of `model.interchange`, written to ``output``, or is sent to the
-    ``collector``. ``rules`` are those of links, as the service shows them, for AsyncAPI.
+    ``collector``. ``rules`` are those of links, as the service shows them, for AsyncAPI. Spans lead
+    to ``arrivals``: by publish of a shovel or a federation link, the delivery that it was elsewhere
+    (virtual host, id, time in µs).
     """
 
     database: DatabaseAddress
@@ -42,3 +44,4 @@ class PeriodRequest:
     quota: Quota | None = None
     collector: Collector | None = None
     rules: Sequence[Json] = ()
+    arrivals: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)

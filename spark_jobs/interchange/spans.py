@@ -4,7 +4,9 @@ A publish is a producer's span, the time of each copy in its queue one of the br
 handed over a consumer's, and its settlement a client's. A death moves a copy and a loss deletes it:
 spans of the broker, as long as the time in which that was. A message that carries a ``traceparent``
 is under that span of the application; any other under the delivery that led to it, or it begins a
-trace. Ids come from what is stored, so a second export gives the same spans again.
+trace. What a shovel or a federation link takes elsewhere has a span by a name that both virtual
+hosts' exports know: the publish there is under it. Ids come from what is stored, so a second export
+gives the same spans again.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from model.happened import ConversationEvent
 from model.words import Disposition, Match
 
 if TYPE_CHECKING:
-    from model.conversations import Conversation, Copy, Delivery, Message
+    from model.conversations.conversation import Conversation
+    from model.conversations.deliveries import Delivery
+    from model.conversations.messages import Copy, Message
     from spark_jobs.reports.conversations import ConversationRows, Row
 
 Value: TypeAlias = "str | int | bool"
@@ -54,8 +58,16 @@ class Context(NamedTuple):
     span_id: bytes
 
 
+class LinkDelivery(NamedTuple):
+    """The delivery to a shovel or a federation link that was published elsewhere; time in µs."""
+
+    vhost: str
+    event: int
+    at: int
+
+
 class ExportedSpan(NamedTuple):
-    """A span; times in µs. ``is_remote``: its parent is the application's own."""
+    """A span; times in µs. ``is_remote``: its parent is of an application, or another export."""
 
     service: str
     context: Context
@@ -70,9 +82,11 @@ class ExportedSpan(NamedTuple):
     error: str | None = None
 
 
-def spans_of(rows: ConversationRows, vhost: str) -> Iterator[ExportedSpan]:
-    """The spans of a conversation."""
-    return _Spans(rows.conversation, rows.rows, vhost).spans()
+def spans_of(
+    rows: ConversationRows, vhost: str, arrivals: Mapping[int, LinkDelivery] | None = None
+) -> Iterator[ExportedSpan]:
+    """The spans of a conversation; ``arrivals`` are by publish of a shovel or a link."""
+    return _Spans(rows.conversation, rows.rows, vhost, arrivals or {}).spans()
 
 
 def context_in(properties: Mapping[str, Any]) -> Context | None:
@@ -85,9 +99,29 @@ def context_in(properties: Mapping[str, Any]) -> Context | None:
     return context if any(context.trace_id) and any(context.span_id) else None
 
 
+def _forward_context(origin: LinkDelivery, properties: Mapping[str, Any]) -> Context:
+    """The context of a publish elsewhere, in the application's trace if the message names one."""
+    sent_by = context_in(properties)
+    trace = sent_by.trace_id if sent_by else _id(origin, "crossing", 16)
+    return Context(trace, _id(origin, "crossing"))
+
+
+def _id(origin: LinkDelivery, word: str, size: int = 8) -> bytes:
+    """An id that is the same whenever it is asked for."""
+    name = f"{word}\0{origin.event}\0{origin.at}\0{origin.vhost}".encode()
+    return hashlib.blake2b(name, digest_size=size).digest()
+
+
 class _Spans:
-    def __init__(self, conversation: Conversation, rows: Mapping[int, Row], vhost: str) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        rows: Mapping[int, Row],
+        vhost: str,
+        arrivals: Mapping[int, LinkDelivery],
+    ) -> None:
         self.conversation, self.rows, self.vhost = conversation, rows, vhost
+        self.arrivals = arrivals
         self.contexts: dict[int, Context] = {}  # by event, of what was published and handed over
         root = rows[conversation.root]
         self.trace = self._id(root["id"], root["recorded_at"], "trace", 16)
@@ -102,6 +136,9 @@ class _Spans:
         causes = [
             self.contexts[link.event] for link in message.led_by if link.event in self.contexts
         ]
+        origin = None if causes else self.arrivals.get(event.id)
+        if origin is not None:
+            causes = [_forward_context(origin, self.rows[event.id]["properties"])]
         parent = sent_by or (causes[0] if causes else None)
         links = tuple(dict.fromkeys(cause for cause in causes if cause != parent))
         trace = parent.trace_id if parent else self.trace
@@ -109,7 +146,8 @@ class _Spans:
         if not message.unseen:
             outer = Context(trace, self._id(event.id, event.recorded_at, "publish"))
             self.contexts[event.id] = outer
-            yield self._publish(message, outer, parent, is_remote=sent_by is not None, links=links)
+            is_remote = sent_by is not None or origin is not None
+            yield self._publish(message, outer, parent, is_remote=is_remote, links=links)
         deaths_carried = () if message.unseen else deaths_of(self.rows[event.id]["properties"])
         for copy in message.copies:
             deaths = ReportedDeaths([*deaths_carried])
@@ -246,6 +284,10 @@ class _Spans:
         word = "receive" if took is None else "process"
         error = _error(message, copy, delivery)
         causes = [self.contexts[act.cause] for act in delivery.acts if act.cause in self.contexts]
+        if delivery.mover:
+            crossing = self._forward(event, context)
+            yield crossing
+            causes += [crossing.context] if crossing.links else []
         yield ExportedSpan(
             event.name,
             context,
@@ -286,6 +328,24 @@ class _Spans:
                 },
             )
 
+    def _forward(self, event: ConversationEvent, context: Context) -> ExportedSpan:
+        """The span of what a shovel or a federation link publishes elsewhere."""
+        origin = LinkDelivery(self.vhost, event.id, event.recorded_at)
+        crossing = _forward_context(origin, self.rows[event.id]["properties"])
+        is_inside = crossing.trace_id == context.trace_id
+        return ExportedSpan(
+            event.name,
+            crossing,
+            context.span_id if is_inside else None,
+            False,
+            f"forward {event.queue}",
+            OtlpKind.producer,
+            event.recorded_at,
+            event.recorded_at,
+            {"messaging.destination.name": event.queue or "", **self._common(event)},
+            () if is_inside else (context,),
+        )
+
     def _common(self, event: ConversationEvent) -> dict[str, Value]:
         row = self.rows[event.id]
         properties = row["properties"]
@@ -307,9 +367,7 @@ class _Spans:
         return {name: value for name, value in attributes.items() if isinstance(value, (str, int))}
 
     def _id(self, event: int, time: int, word: str, size: int = 8) -> bytes:
-        """An id that is the same whenever it is asked for."""
-        name = f"{word}\0{event}\0{time}\0{self.vhost}".encode()
-        return hashlib.blake2b(name, digest_size=size).digest()
+        return _id(LinkDelivery(self.vhost, event, time), word, size)
 
 
 def _server(connection: str | None) -> dict[str, Value]:

@@ -8,6 +8,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import BinaryIO, cast
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from spark_jobs.interchange import asyncapi, ocel, otlp
 from spark_jobs.interchange.collector import open_sender
 from spark_jobs.interchange.period_request import PeriodRequest
 from spark_jobs.interchange.pieces_job import Piece, WrittenCount, pieces
-from spark_jobs.interchange.spans import ExportedSpan, spans_of
+from spark_jobs.interchange.spans import ExportedSpan, LinkDelivery, spans_of
 from spark_jobs.interchange.traffic import COLUMNS, PeriodShapes
 from spark_jobs.progress import Meter
 from spark_jobs.reports.conversations import ConversationRows
@@ -122,15 +123,18 @@ class SpanPacker:
     """Conversations as requests with spans."""
 
     def __init__(
-        self, vhost: str, render: Callable[[Iterable[ExportedSpan], str, str], bytes]
+        self, request: PeriodRequest, render: Callable[[Iterable[ExportedSpan], str, str], bytes]
     ) -> None:
-        self._vhost, self._render = vhost, render
+        self._vhost, self._render = request.vhost, render
+        self._arrivals = {
+            int(event): LinkDelivery(*side) for event, side in request.arrivals.items()
+        }
         self._version = versions()["rabbitmq-itc"]
         self._spans: list[ExportedSpan] = []
 
     def add(self, rows: ConversationRows) -> Iterator[Piece]:
         """Take one more conversation."""
-        for span in spans_of(rows, self._vhost):
+        for span in spans_of(rows, self._vhost, self._arrivals):
             self._spans.append(span)
             if len(self._spans) >= MOST_SPANS:
                 yield from self.rest()
@@ -148,7 +152,7 @@ def write_otlp(
 ) -> SpanCounts:
     """Requests in JSON, one a line."""
     tally, count = WrittenCount(), 0
-    packer = _spans_packer(request.vhost, otlp.as_json)
+    packer = partial(SpanPacker, request, otlp.as_json)
     for piece in pieces(spark, request, period, meter, packer, tally):
         file.write(piece.body)
         count += piece.facts["spans"]
@@ -161,19 +165,13 @@ def send_otlp(
     """Requests in protobuf, packed, one after the other to the collector."""
     tally, count, refused, refusal = WrittenCount(), 0, 0, ""
     assert request.collector is not None  # noqa: S101 - what asks for it gives one
-    packer = _spans_packer(request.vhost, _pack)
+    packer = partial(SpanPacker, request, _pack)
     with open_sender(request.collector, lambda: meter.enter("sending", 0.0)) as send:
         for piece in pieces(spark, request, period, meter, packer, tally):
             count_refused, reason = send(piece.body, count)
             count += piece.facts["spans"]
             refused, refusal = refused + count_refused, reason or refusal
     return SentCounts(**tally.facts(), spans=count, refused=refused, refusal=refusal or None)
-
-
-def _spans_packer(
-    vhost: str, render: Callable[[Iterable[ExportedSpan], str, str], bytes]
-) -> Callable[[], SpanPacker]:
-    return lambda: SpanPacker(vhost, render)
 
 
 def _pack(spans: Iterable[ExportedSpan], vhost: str, version: str) -> bytes:

@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from model.conversations import Conversation, Message
+from model.conversations.conversation import Conversation
+from model.conversations.messages import Message
 from model.deaths import headers_of
 from model.described import json_of
 from model.gaps import Gap

@@ -22,7 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from model.blocks import MAX_ID
-from model.conversations import MOST_PUBLISHES, Conversation, PublisherRecord, conversation_of
+from model.conversations.assembly import conversation_of
+from model.conversations.consumers import MOST_PUBLISHES, PublisherRecord
+from model.conversations.conversation import Conversation
 from model.deaths import Loss, deaths_of
 from model.error_queues import forward_of
 from model.gaps import Gap
@@ -30,6 +32,7 @@ from model.happened import Cause, ConversationEvent, causes_of, keys_in
 from model.jobs import Problem
 from model.message_types import type_of
 from model.movers import mover_of
+from model.sound import Evidence
 from model.words import IS_CONVERSATION, Disposition, EdgeKind, EventType, Match, Via
 from spark_jobs.errors import JobError
 from spark_jobs.events.causes import causes_in
@@ -241,8 +244,10 @@ def _events_with_older_keys(connection: Connection, trace: int, span: tuple[int,
     return np.unique(events)
 
 
+_COUNTS = ("reactions", "explained", "spanned")
+_FIELDS = tuple(name for name in PublisherRecord._fields if name != "evidence")
 _PUBLISHERS = pa.schema(
-    {name: pa.int64() for name in ("participant", *PublisherRecord._fields)}
+    {name: pa.int64() for name in ("participant", *_COUNTS, *_FIELDS)}
     | {"newest": pa.list_(pa.int64())}
 )
 _LOSSES = pa.schema([("id", pa.int64()), ("losses", pa.string())])
@@ -308,7 +313,8 @@ def conversation_of_rows(
         origins=frozenset(events.keys() - causes.keys()),
         publishers={
             row["participant"]: PublisherRecord(
-                **{name: row[name] for name in PublisherRecord._fields if row[name] is not None}
+                evidence=Evidence(**{name: row[name] or 0 for name in _COUNTS}),
+                **{name: row[name] for name in _FIELDS if row[name] is not None},
             )
             for row in rows.values()
             if "newest" in row
@@ -356,7 +362,7 @@ def event_in(row: Row) -> ConversationEvent:
         _names(row["routed_queues"] or "[]"),
         row["redelivered"],
         type_of(properties, row["exchange"], routing_keys, row["envelope"]),
-        () if is_publish else tuple(deaths_of(properties)),
+        () if is_publish else deaths_of(properties),
         forward_of(properties, row["exchange"], routing_keys, row["envelope"])
         if is_publish
         else None,
@@ -364,5 +370,5 @@ def event_in(row: Row) -> ConversationEvent:
         tuple(keys_in(properties)) if is_publish else (),
         None if row["settlement"] is None else Disposition(row["settlement"]),
         row["settled_at"],
-        mover_of(row["participant_name"], "", row["queue"], properties),
+        mover_of(row["participant_name"], row.get("connection") or "", row["queue"], properties),
     )

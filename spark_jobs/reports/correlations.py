@@ -49,7 +49,7 @@ from spark_jobs.reports.report_request import Json, ReportRequest
 from spark_jobs.reports.survey import KeyPath, SurveyEvent, survey_paths
 from spark_jobs.reports.value_matches import (
     Flags,
-    Members,
+    MatchParticipants,
     ValueMatches,
     members_of,
 )
@@ -255,7 +255,7 @@ def _compare(
     sample: Sample,
     paths: Sequence[KeyPath],
     programs: Sequence[Program] = (),
-) -> tuple[ValueMatches, Members]:
+) -> tuple[ValueMatches, MatchParticipants]:
     roll = sample.roll
     members = members_of(roll, len(sample.spans))
     size, tasks = len(roll["id"]), gathering.tasks
@@ -271,7 +271,7 @@ def _compare(
     ), members
 
 
-def _flag_reactions(roll: dict[str, Longs], members: Members) -> Flags:
+def _flag_reactions(roll: dict[str, Longs], members: MatchParticipants) -> Flags:
     """Flag publishes of participants that were handed something before."""
     handed = roll["is_publish"] == 0
     first = np.full(len(members.numbers), np.iinfo(np.int64).max)

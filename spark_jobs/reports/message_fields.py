@@ -77,6 +77,8 @@ _Walked: TypeAlias = tuple[list[Field], Counter[str], bool]
 
 def _walk(path: str, tree: Any, depth: int, walked: _Walked) -> None:
     fields, skipped, of_table = walked
+    if type(tree) is str and tree[:1] in ("{", "[") and not of_table:  # JSON in a text
+        tree = parse(tree.encode("utf-8", "surrogatepass"), Counter()) or tree
     value = value_of(tree, of_table, skipped)
     if value is not None:
         if len(path) <= LONGEST_PATH:

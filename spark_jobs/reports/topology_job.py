@@ -1,12 +1,12 @@
 """The topology job: who sent what where in a period, counted from events.
 
-Each event becomes some small rows: who published to which exchange, which exchange routed a copy to
-which queue, and for a delivery its publisher, its receiver and the time since its publish. Spark
-groups them in one pass. Times run from when the publish was traced to when the delivery was, for
-first deliveries only, since redelivered and dead-lettered copies have waited for something else.
-They are no finer than capture reads its socket; where the broker writes `timestamp_in_ms` into its
-messages, a time begins there. Times in programs run from a delivery to the publishes that name it
-as their cause, and are not known where none does.
+Each event becomes some small rows: who published to which exchange, whose message an exchange
+routed to which queue, and for a delivery its publisher, its receiver and the time since its
+publish. Spark groups them in one pass. Times run from when the publish was traced to when the
+delivery was, for first deliveries only, since redelivered and dead-lettered copies have waited for
+something else. They are no finer than capture reads its socket; where the broker writes
+`timestamp_in_ms` into its messages, a time begins there. Times in programs run from a delivery to
+the publishes that name it as their cause, and are not known where none does.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from model.deaths import deaths_of
 from model.described import json_of
 from model.times import Microseconds
 from model.topology import (
@@ -150,7 +151,7 @@ def _publish_rows(event: Json) -> Iterator[FlowRow]:
     routed = "routed" if queues else "unroutable"
     yield FlowRow("publishes", event["user"], exchange, match=routed)
     for queue in queues:
-        yield FlowRow("routes", exchange=exchange, queue=queue)
+        yield FlowRow("routes", event["user"], exchange, queue)
     # A cause that several rules name is one cause.
     for _, delivered_at, queue, user in {
         row[0]: row for row in json.loads(event["answered"] or "[]")
@@ -191,12 +192,8 @@ def _wait(event: Json, headers: Json) -> int | None:
 
 def _last_death(headers: Json) -> tuple[str | None, str | None]:
     """The queue where a message died last, and why."""
-    deaths = headers.get("x-death")
-    last = deaths[0] if isinstance(deaths, list) and deaths else None
-    if not isinstance(last, dict):
-        return None, None
-    queue, reason = last.get("queue"), last.get("reason")
-    return queue if isinstance(queue, str) else None, reason if isinstance(reason, str) else None
+    deaths = deaths_of({"headers": headers})
+    return (deaths[0].queue, deaths[0].reason) if deaths else (None, None)
 
 
 def _group(flows: DataFrame) -> DataFrame:

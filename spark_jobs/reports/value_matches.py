@@ -42,7 +42,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Members:
+class MatchParticipants:
     """Participants by number, with their first events' ids and how many ids each looks back.
 
     ``only_publish`` and ``only_receive`` flag those that never do the other.
@@ -115,7 +115,9 @@ class ValueMatches(NamedTuple):
     programs: Programs
 
 
-def match_values(rows: Rows, members: Members, is_long: Flags, one_in: int) -> ValueMatches:
+def match_values(
+    rows: Rows, members: MatchParticipants, is_long: Flags, one_in: int
+) -> ValueMatches:
     """The matches among rows, of which each value's must be complete.
 
     ``is_long`` flags paths whose values are not equal by accident; hits are kept of one in
@@ -160,7 +162,7 @@ def _runs(*columns: Longs) -> Longs:
 
 
 def _look_up(
-    rows: Rows, groups: Longs, members: Members
+    rows: Rows, groups: Longs, members: MatchParticipants
 ) -> tuple[tuple[Longs, Longs], tuple[Longs, Longs], Flags]:
     """(publish, delivery) rows within the windows, and further back; flags rows with a past."""
     publishes = np.flatnonzero(rows.is_publish)
@@ -262,7 +264,7 @@ def _has_older_hit(
     return np.isin(pair * width + event, keys[0] * width + keys[1])
 
 
-def _programs(rows: Rows, is_met: Flags, members: Members, is_long: Flags) -> Programs:
+def _programs(rows: Rows, is_met: Flags, members: MatchParticipants, is_long: Flags) -> Programs:
     """Participants that only publish values that others, who only receive, were handed."""
     order = np.lexsort((rows.event, rows.value))
     value, is_publish = rows.value[order], rows.is_publish[order]
@@ -291,7 +293,7 @@ def _programs(rows: Rows, is_met: Flags, members: Members, is_long: Flags) -> Pr
     return Programs(receivers, publishers, long, totals, newest)
 
 
-def members_of(roll: Mapping[str, Longs], spans: int, minimum: int = 64) -> Members:
+def members_of(roll: Mapping[str, Longs], spans: int, minimum: int = 64) -> MatchParticipants:
     """Participants, from the columns ``id``, ``is_publish`` and ``participant`` of all events.
 
     Each looks back over half of its time in one of the ``spans``, but at least over ``minimum`` of
@@ -306,7 +308,7 @@ def members_of(roll: Mapping[str, Longs], spans: int, minimum: int = 64) -> Memb
     published = np.bincount(inverse, weights=roll["is_publish"], minlength=len(numbers))
     time = (last - first) // max(spans, 1)
     floor = minimum * time // np.maximum(count // max(spans, 1), 1)
-    return Members(
+    return MatchParticipants(
         numbers.astype(np.int64),
         first,
         np.maximum(time // 2, np.maximum(floor, minimum)),

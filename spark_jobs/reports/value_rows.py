@@ -21,7 +21,7 @@ from spark_jobs.reports.survey import MOST_ALIKE
 from spark_jobs.reports.value_matches import (
     Flags,
     Hits,
-    Members,
+    MatchParticipants,
     PairFigures,
     Programs,
     Rows,
@@ -152,7 +152,7 @@ def _spot(event: Json, properties: Json, *, is_publish: bool) -> str:
     return reply_to if isinstance(reply_to, str) else ""
 
 
-def row_matcher(members: Members, is_long: Sequence[bool], one_in: int) -> Work:
+def row_matcher(members: MatchParticipants, is_long: Sequence[bool], one_in: int) -> Work:
     def match_rows(batches: Batches) -> Iterator[pa.RecordBatch]:
         filled = [batch for batch in batches if batch.num_rows]
         if not filled:

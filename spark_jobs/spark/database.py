@@ -4,6 +4,9 @@ The service's settings hold the address in SQLAlchemy's form (``sqlite+aiosqlite
 ``postgresql+asyncpg://user:password@host/name``); `DatabaseAddress.from_url` is the only place that
 translates it. Executors open their own connections, so a `DatabaseAddress` travels to them inside
 pickled functions; neither its text form nor the errors raised here contain the password.
+
+Its driver has an SQLite of its own, which takes the log from a connection of Python's in the same
+process: a process that reads here has no store open.
 """
 
 from __future__ import annotations

@@ -127,6 +127,7 @@ class World:
                 settings=self.settings,
                 authenticator=self.authenticator(),
                 broker=self.broker,
+                lengths=self.broker.lengths,
                 traces=self.traces,
                 connections=lambda: True,
                 store=store,

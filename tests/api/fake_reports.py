@@ -33,7 +33,7 @@ FLOW = {
 }
 _TAKEN = {"p50": 0.2, "p99": 1.5, "p999": 2.5, "slow_from": 8.0}
 _LEFT_OUT = {"conversations": 998, "young": 2, "unknown": 1, "cut": 0}
-_SURE = {"complete": True, "gaps": [], "sound": True, "doubts": [], "quiet": 0}
+_SURE = {"complete": True, "gaps": [], "sound": True, "doubts": [], "quiet": 0, "caveats": []}
 CORRELATION_FACTS: Json = {
     "events": 40,
     "looked_at": 40,

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import hashlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,8 +41,9 @@ from app.tracker.taken import ALL
 from model.archives import ArchiveFile
 from model.exports import manifest_of
 from model.jobs import Progress
-from model.sound import Evidence
+from model.sound import Certainty, Evidence, Soundness
 from model.times import iso_time
+from model.wording import Sentence
 from spark_jobs.events.archive import Archive
 from tests.api import fake_reports
 
@@ -57,6 +58,12 @@ def basic(name: str, password: str) -> dict[str, str]:
     """The header that signs somebody in."""
     token = base64.b64encode(f"{name}:{password}".encode()).decode()
     return {"authorization": f"Basic {token}"}
+
+
+def caveats_of(doubts: list[str], quiet: int) -> list[str]:
+    """The caveats of a complete answer with doubts that are sentences already."""
+    unsound = [Sentence.unsound.format(doubt=doubt) for doubt in doubts]
+    return unsound + Certainty([], Soundness((), quiet)).caveats
 
 
 class Clock:
@@ -128,6 +135,15 @@ class FakeBroker:
         if (vhost, name) not in self.queues:
             raise NotFoundError("the broker knows no such queue")
         return self.queues[vhost, name]
+
+    async def lengths(self, vhost: str, queues: Collection[str]) -> dict[str, int]:
+        self._must_be_up()
+        infos = {name: self.queues.get((vhost, name)) for name in queues}
+        return {
+            name: info.messages_ready
+            for name, info in infos.items()
+            if info is not None and info.messages_ready is not None
+        }
 
     def _name(self, authorization: bytes) -> str:
         self._must_be_up()
@@ -251,9 +267,6 @@ class FakeTraces:
         """All run here."""
         return self
 
-    def count_waiting(self, vhost: str, queue: str, before: int) -> int | None:
-        return None
-
     async def settle(self, vhost: str, at: int, seconds: float) -> int:
         return self.settled.get(vhost, at)
 
@@ -370,6 +383,7 @@ class FakeSpark:
             "sound": not self.doubts,
             "doubts": self.doubts,
             "quiet": self.quiet,
+            "caveats": caveats_of(self.doubts, self.quiet),
             "file": None,
             "events": 0,
             "participants": 0,
@@ -411,6 +425,7 @@ class FakeSpark:
             "sound": True,
             "doubts": [],
             "quiet": 0,
+            "caveats": [],
         }
         return _written(work, facts, lists)
 
@@ -431,7 +446,7 @@ class FakeSpark:
             "publishes": [
                 {"publisher": "shop", "exchange": "orders", "messages": 1, "unroutable": 0}
             ],
-            "routes": [{**route, **none}],
+            "routes": [{"publisher": "shop", **route, **none}],
             "deliveries": [
                 {**flow, "seconds": {"p50": 1.0, "p95": 1.0, "p99": 1.0}},
                 {**flow, "publisher": None, "unmatched": 1, "seconds": None},
@@ -463,6 +478,7 @@ class FakeSpark:
             "sound": True,
             "doubts": [],
             "quiet": 0,
+            "caveats": [],
             "format": work["format"],
             "file": written["file"],
             "bytes": written["bytes"],
@@ -488,6 +504,7 @@ class FakeSpark:
             "sound": True,
             "doubts": [],
             "quiet": 0,
+            "caveats": [],
             "seconds": {"spark": 0.2, "total": 0.3},
             "versions": {"rabbitmq-itc": "0.1.0"},
         }

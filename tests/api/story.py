@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from sqlalchemy import update
+
 from app.store import Store, migrate
+from app.store.database import tables
 from app.stored.capture import Batch
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker, Unreadable
 from model.deaths import LossWord
@@ -82,6 +85,8 @@ class Teller:
     async def tell(self, records: Sequence[Record], unreadable: Sequence[Unreadable] = ()) -> range:
         """Stamp and store; gives the ids. Each record is a second after the one before."""
         trace = await self._store.traces.create(self._vhost, "channel")
+        if not trace.last_event_id:
+            await set_made(self._store, self._vhost, START)
         events = []
         for record in records:
             events += self._tracker.apply(record, self._now)
@@ -90,6 +95,15 @@ class Teller:
             self._tracker.quarantine(message, self._now)
         batch = Batch(events, self._tracker.checkpoint(), b"")
         return await self._store.batches.append(trace.id, batch)
+
+
+async def set_made(store: Store, vhost: str, moment: int) -> None:
+    """Have a trace been made at a time (µs)."""
+    await store.batches.database.write(
+        lambda connection: connection.execute(
+            update(tables.traces).where(tables.traces.c.vhost == vhost).values(created_at=moment)
+        )
+    )
 
 
 async def open_store(folder: Path) -> Store:

@@ -198,9 +198,8 @@ async def test_what_came_after_a_delivery_of_a_publish_that_was_not_seen_is_unkn
     # Its queue had handed over what was published before, so it is not from before the trace.
     assert (await client.get(f"/itc_db/events/{STRAY}")).json()["doubtful"] is True
     why = (
-        f"events {{}} and {{}} are concurrent as far as is known, but delivery {STRAY} from queue"
-        " 'audit' is of a publish that was not seen, so there may be a path that was not"
-        " recorded"
+        "events {} and {} are concurrent as far as is known, but a path may be unrecorded."
+        f" Delivery {STRAY} from queue 'audit' is of a publish that was not seen"
     )
     for event in (STRAY, later):
         for url in ("compare", "chain"):
@@ -241,8 +240,8 @@ async def test_a_delivery_that_may_be_of_several_publishes_is_one_of_equal_messa
             said = (await client.get(f"/itc_db/{url}/{publisher}/{handed}")).json()
             assert said["answer"] == "may have"
             assert said["sentence"] == (
-                f"event {publisher} happened before event {handed}, and may have influenced it;"
-                f" event {handed} is a delivery of one of 2 equal messages"
+                f"event {publisher} happened before event {handed}, and may have influenced it."
+                f" Event {handed} is a delivery of one of 2 equal messages"
             )
 
 

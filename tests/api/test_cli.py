@@ -22,13 +22,17 @@ from typer.testing import CliRunner
 from app.cli import app
 from app.cli.conversations import _delivery_line as delivery_line
 from app.cli.events import SHOWN_COLUMNS
-from app.cli.events import _step_text as said_of_step
+from app.cli.events import step_text as said_of_step
 from app.cli.exits import CommandError, Exit
 from app.cli.output import columns, printable
 from app.errors import OutageError
 from app.traces.life import TraceState
 from app.traces.status import TraceStatus
+from model.conversations import assembly
+from model.conversations.conversation import Conversation
+from model.conversations.messages import Outcome
 from model.event import EVENT_FIELDS
+from model.wording import Sentence
 from tests.api import commands
 from tests.api.conftest import World, make_world, served
 from tests.api.fakes import trace_status
@@ -38,6 +42,7 @@ from tools.servers import Broker, without_settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
 PATIENCE = 60
+ACROSS_A_GAP = "Not complete: messages may be missing in 1 gap of this span"
 
 
 @dataclass
@@ -611,7 +616,7 @@ async def test_an_incomplete_answer_ends_with_7_on_request(run: Command, world: 
     asked = await run("compare", INVOICED, AUDITED)
 
     assert asked.code == Exit.undecided
-    assert asked.out.splitlines()[1:] == ["NOT COMPLETE: it spans a gap"]
+    assert asked.out.splitlines()[1:] == [ACROSS_A_GAP]
     assert (await run("compare", INVOICED, AUDITED, "--require-complete")).code == Exit.incomplete
 
 
@@ -621,8 +626,8 @@ async def test_an_incomplete_answer_ends_with_7_on_request(run: Command, world: 
         (
             ALONE,
             [
-                "events 3 and 4 are concurrent as far as is known, but messages may be missing"
-                " between them, so there may be a path that was not recorded"
+                "events 3 and 4 are concurrent as far as is known, but a path may be unrecorded."
+                " Messages may be missing between them"
             ],
         ),
         (
@@ -643,12 +648,12 @@ async def test_a_chain_across_a_gap_says_so(
     whole = world.spark.run
 
     async def across_a_gap(*args: Any) -> dict[str, Any]:
-        return {**await whole(*args), "complete": False}
+        return {**await whole(*args), "complete": False, "caveats": [ACROSS_A_GAP]}
 
     monkeypatch.setattr(world.spark, "run", across_a_gap)
     ended = await run("chain", INVOICED, to, "-o", "a.jsonl")
 
-    assert ended.out.splitlines() == [*said, "NOT COMPLETE: it spans a gap"]
+    assert ended.out.splitlines() == [*said, ACROSS_A_GAP]
 
 
 async def test_an_unsound_answer_ends_with_8_on_request(run: Command, world: World) -> None:
@@ -659,9 +664,55 @@ async def test_an_unsound_answer_ends_with_8_on_request(run: Command, world: Wor
     walked = await run("compare", INVOICED, AUDITED, "--require-complete")
 
     sentence, doubt = asked.out.splitlines()
-    assert sentence.endswith("there may be a path that was not recorded")
-    assert doubt.startswith("NOT SOUND: participants are channels, and 2 of 4 ")
+    assert sentence.endswith(". Some participants may be parts of one program")
+    assert doubt.startswith("Not sound: participants are channels, and 2 of 4 ")
     assert (asked.code, strict.code, walked.code) == (Exit.undecided, Exit.unsound, 9)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", INVOICED, AUDITED),
+        ("conversation", ORDERED),
+        ("touched", ORDERED),
+        ("failures", "/"),
+        ("chain", ORDERED, INVOICED),
+    ],
+    ids=lambda command: command[0],
+)
+async def test_commands_say_what_the_answer_says_in_words_of_the_table(
+    run: Command, world: World, command: tuple[Any, ...]
+) -> None:
+    await world.tell(*UNSOUND)
+    trace = await world.store.traces.find("/")
+    assert trace is not None
+    await world.store.gaps.open(trace.id, after_event_id=2, since=5, reason="tracing was off")
+
+    answer, spoken = (await run(*command, "--json")).json, await run(*command)
+
+    lines = (spoken.out + spoken.err).splitlines()
+    assert [line for line in lines if line.startswith("Not ")] == answer["caveats"]
+    assert answer["caveats"][0].startswith("Not complete: messages may be missing in ")
+    assert all(is_of_table(caveat) for caveat in answer["caveats"])
+    if command[0] != "failures":
+        assert lines[0] == answer["sentence"]
+    if command[0] == "conversation":
+        assert lines[1] == answer["outcome"] == "open"
+        assert all(is_of_table(part) for part in answer["sentence"].split(". "))
+
+
+def is_of_table(text: str) -> bool:
+    """Tell whether a text is a sentence of the table, with names and numbers put in."""
+    fixed = (re.split(r"\{[^}]*\}", sentence) for sentence in Sentence)
+    return any(re.fullmatch(".+".join(map(re.escape, parts)), text) for parts in fixed)
+
+
+async def test_a_conversation_says_by_what_it_is_done(
+    run: Command, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Conversation, "done_by", "by its key")
+    monkeypatch.setattr(assembly, "outcome_of", lambda *_, **__: Outcome.done)
+    assert (await run("conversation", ORDERED)).out.splitlines()[1] == "done, by its key"
 
 
 async def test_a_sound_answer_may_be_required(run: Command) -> None:
@@ -675,8 +726,8 @@ async def test_an_unsound_chain_ends_with_8_on_request(run: Command, world: Worl
 
     assert ended.code == Exit.unsound
     assert ended.out.splitlines()[-2:] == [
-        "NOT SOUND: participants are channels",
-        "quiet traffic in between, which is not followed: at least 1000 event(s)",
+        "Not sound: participants are channels",
+        "Not followed: at least 1,000 events of quiet traffic in this span",
     ]
 
 
@@ -687,7 +738,7 @@ async def test_an_unsound_chain_at_once_ends_with_8_on_request(run: Command, wor
     strict = await run("chain", ORDERED, INVOICED, "--require-sound")
 
     assert (shown.code, strict.code) == (0, Exit.unsound)
-    assert "NOT SOUND: participants are channels" in strict.out
+    assert "Not sound: participants are channels" in strict.out
 
 
 async def test_old_events_are_pruned(run: Command, world: World) -> None:

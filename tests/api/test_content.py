@@ -89,6 +89,8 @@ _WITHOUT_IT = {
     ("GET", "/itc_db/hidden"),
     ("GET", "/itc_db/in_hand"),
     ("GET", "/itc_db/slow"),
+    ("GET", "/itc_db/queue"),
+    ("GET", "/itc_db/usual"),
     ("GET", "/itc_db/durations"),
     ("GET", "/itc_db/compare/{a}/{b}"),
     ("GET", "/itc_db/histogram"),

@@ -10,7 +10,7 @@ import pytest
 from app.api.certainty import ListCertainty
 from app.api.crossings import Crossings
 from app.stored.conversations import ConversationPage, FoundConversation
-from model.conversations import Conversation
+from model.conversations.conversation import Conversation
 from model.sound import Certainty
 from tests.api.conftest import World, connected
 from tests.api.described import conforms
@@ -59,7 +59,7 @@ async def test_every_event_of_a_conversation_has_the_same(
         "participants": 2,
     }
     assert (found["outcome"], found["complete"], found["sound"]) == ("open", True, True)
-    assert found["sentence"] == f"rpc led to 1 more message in under 1 ms; {OPEN}"
+    assert found["sentence"] == f"rpc led to 1 more message in under 1 ms. {OPEN}"
     assert [each["coverage"] for each in found["participants"]] == [None, 0.0]
     [copy] = found["messages"][0]["copies"]
     [delivery] = copy["deliveries"]
@@ -137,10 +137,14 @@ async def test_a_list_has_the_newest_roots_first_and_goes_on(client: httpx2.Asyn
         ("outcome=waiting", [INVOICED]),
         ("outcome=open", [ORDERED]),
         ("outcome=done", []),
+        ("state=in_work", [ORDERED]),
+        ("state=waiting", [INVOICED]),
         ("type=orders/invoice", [INVOICED]),
         ("min_seconds=2", [ORDERED]),
         ("max_seconds=1", [BINARY, ALONE, INVOICED]),
         ("participant_name=nobody", []),
+        ("participant_name=bill", []),
+        ("participant_name=billing", [INVOICED, ORDERED]),
         ("q=order.new", [ORDERED]),
         ("since=2026-01-02T03:04:08Z", [BINARY, ALONE]),
         ("until=2026-01-02T03:04:08Z", [INVOICED, ORDERED]),
@@ -150,6 +154,35 @@ async def test_a_list_is_of_those_that_are_asked_for(
     client: httpx2.AsyncClient, query: str, roots: list[int]
 ) -> None:
     assert _roots(await listed(client, f"vhost=%2F&{query}")) == roots
+
+
+@pytest.mark.parametrize("query", ["", "&state=waiting", "&participant_name=billing"])
+async def test_a_list_counts_states_of_what_fits_but_for_the_state(
+    client: httpx2.AsyncClient, query: str
+) -> None:
+    found = await listed(client, f"vhost=%2F{query}")
+    asked = query.replace("&state=waiting", "")
+    fitting = (await listed(client, f"vhost=%2F{asked}"))["items"]
+    assert {each["state"] for each in found["states"]} == {each["state"] for each in fitting}
+    for counted in found["states"]:
+        those = [each for each in fitting if each["state"] == counted["state"]]
+        times = [each["position"]["since"] for each in those if each["position"]]
+        assert (counted["number"], counted["since"]) == (len(those), min(times, default=None))
+
+
+async def test_an_order_is_in_the_queue_where_its_oldest_copy_waits(
+    client: httpx2.AsyncClient,
+) -> None:
+    found = await told(client, INVOICED)
+    waits = [
+        (message["at"], copy["queue"])
+        for message in found["messages"]
+        for copy in message["copies"]
+        if copy["state"] == "waiting"
+    ]
+    since, queue = min(waits)
+    assert found["state"] == "waiting"
+    assert found["position"] == {"queue": queue, "holder": None, "since": since}
 
 
 @pytest.mark.parametrize("query", ["message_id=m1", "correlation_id=m1", "header.tenant=a"])
@@ -179,8 +212,9 @@ async def test_the_command_line_tells_a_conversation_as_a_tree(world: World, run
     await tell_links(world)
     told = await run("conversation", GOT)
     assert told.code == 0, told.err
-    first, *lines = told.out.splitlines()
-    assert first == f"rpc led to 1 more message in under 1 ms; {OPEN}"
+    first, outcome, *lines = told.out.splitlines()
+    assert first == f"rpc led to 1 more message in under 1 ms. {OPEN}"
+    assert outcome == "open"
     assert [line.rpartition("(")[2] for line in lines] == [
         f"{event})" for event in (ASKED, SERVED, REPLIED, GOT)
     ]

@@ -10,6 +10,7 @@ import pytest
 from app.api.whereabouts import Whereabouts
 from app.broker.management import QueueInfo
 from app.tracker import Channel, Deliver, Publish
+from model.event import NOTHING_LARGE
 from model.sound import Certainty
 from tests.api.conftest import World
 from tests.api.described import described
@@ -20,6 +21,7 @@ LINK = "Federation link (upstream: dc2, policy: all)"
 TAKING = Channel("rabbit@one", "10.0.0.7:9 -> 10.0.0.9:5672", 1, "guest")
 PUTTING = Channel("rabbit@two", "<rabbit@two.1.2.3>", 1, "none")
 ID = {"message_id": "m1"}
+PERIOD = {"since": "2026-01-01", "until": "2026-01-03"}  # when tellers tell
 FROM_QUEUE = {"x-received-from": [{"uri": "amqp://one/%2F", "queue": "jobs"}]}
 
 
@@ -68,7 +70,8 @@ async def test_each_side_names_its_event_on_the_other(
     mover = "shovel dc2" if not headers else "federation link dc2"
     for event, other, vhost, verb in ((left, came, DOWN, "left"), (came, left, UP, "came")):
         there = (await get(client, f"events/{event}"))["crossing"]
-        assert there["elsewhere"] == [{"event": other, "vhost": vhost}]
+        at = (await get(client, f"events/{other}"))["recorded_at"]
+        assert there["elsewhere"] == [{"event": other, "vhost": vhost, "at": at}]
         assert (there["mover"], there["certain"]) == (mover, True)
         assert there["sentence"] == (
             f"event {event} {verb} by {mover}: on its other side it is event {other} in {vhost!r}"
@@ -83,7 +86,7 @@ async def test_a_conversation_that_left_is_not_done_and_leads_across(
     sent, left, came, _ = await tell(world)
     upstream = await get(client, f"conversations/{sent}")
     assert upstream["outcome"] == "unknown"
-    assert upstream["sentence"].endswith("; 1 left by federation link dc2")
+    assert upstream["sentence"].endswith(". 1 left by federation link dc2")
     assert [each["event"] for each in upstream["crossings"]] == [left]
     downstream = await get(client, f"conversations/{came}")
     assert [each["elsewhere"][0]["event"] for each in downstream["crossings"]] == [left]
@@ -106,6 +109,21 @@ async def test_two_sides_are_compared_through_the_link(
     [after] = await world.tell(Publish(BILLING, "", ("out",), (), {}, b"after"), vhost=DOWN)
     possible = await get(client, f"compare/{sent}/{after}")
     assert (possible["answer"], possible["path"]) == ("may have", None)
+
+
+async def test_exported_spans_lead_to_the_other_side_where_that_is_clear(
+    world: World, client: httpx2.AsyncClient
+) -> None:
+    _, left, came, _ = await tell(world)
+    at = (await world.store.events.get(left, NOTHING_LARGE)).recorded_at
+    for _ in range(2):  # of two equal messages without an id none is clear
+        await tell(world, {}, body=b"equal")
+    for vhost, arrivals in ((DOWN, {str(came): (UP, left, at)}), ("%2F", {})):
+        for name in ("day.otlp.json", "day.ocel.json"):
+            answer = await client.put(f"/itc_db/periods/{vhost}/{name}", params=PERIOD)
+            assert answer.status_code == 201, answer.text
+            expected = arrivals if "otlp" in name else {}
+            assert world.spark.works[-1]["arrivals"] == expected
 
 
 async def test_without_a_link_two_virtual_hosts_are_not_compared(

@@ -145,3 +145,28 @@ async def test_what_cannot_be_told_is_refused(
     client: httpx2.AsyncClient, asked: dict[str, str], status: int
 ) -> None:
     assert (await client.get("/itc_db/durations", params=asked)).status_code == status
+
+
+async def test_what_is_usual_is_what_was_before_it_became_slow(
+    world: World, client: httpx2.AsyncClient
+) -> None:
+    at = now()
+    await record_all(world.store, VHOST, messages(at), Policy.channel, None)
+    await counted(world)
+    asked = {"vhost": VHOST, "at": iso_time(at), "queues": ["stock", "none"], "services": "stock"}
+    given = await client.get("/itc_db/usual", params=asked)
+    assert given.status_code == 200, given.text
+    stock, none, service = given.json()
+    for each in (stock, service):
+        waiting = each["waiting"]
+        assert waiting["slower"]["since"] == iso_time(begin_of(at) + (MINUTES - SLOW) * MINUTE)
+        assert waiting["usual"]["median"] == waiting["slower"]["before"]
+        assert waiting["usual"]["p90"] < waiting["slower"]["after"]
+        assert waiting["usual"]["count"] == pytest.approx((MINUTES - SLOW) * EACH, abs=EACH)
+    assert (stock["queue"], none["queue"], service["service"]) == ("stock", "none", "stock")
+    assert none["waiting"] == {
+        "usual": {"count": 0, "median": None, "p90": None, "spans": 0},
+        "slower": None,
+    }
+    many = await client.get("/itc_db/usual", params=asked | {"queues": ["q"] * 31})
+    assert many.status_code == 400

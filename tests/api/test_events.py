@@ -407,7 +407,7 @@ async def test_an_answer_that_spans_a_gap_says_so(world: World) -> None:
         beside = (await client.get(f"/itc_db/compare/{AUDITED}/{STRAY}")).json()
 
     assert open_["complete"] is False
-    assert open_["sentence"].endswith("so there may be a path that was not recorded")
+    assert open_["sentence"].endswith("Messages may be missing between them")
     assert open_["gaps"][0]["until"] is None
     assert closed["gaps"] == [
         {
@@ -459,8 +459,8 @@ async def test_an_answer_that_is_not_sound_says_so_and_claims_less(world: World)
     [doubt] = apart["doubts"]
     assert doubt.startswith("participants are channels, and 2 of 4 publishes are by channels")
     assert apart["sentence"] == (
-        "events 3 and 5 are concurrent as far as is known, but some participants may be parts of"
-        " one program, so there may be a path that was not recorded"
+        "events 3 and 5 are concurrent as far as is known, but a path may be unrecorded. Some"
+        " participants may be parts of one program"
     )
     assert ordered["sound"] is False
     assert "as far as is known" not in ordered["sentence"]

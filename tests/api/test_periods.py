@@ -12,6 +12,7 @@ from app.api.certainty import ListCertainty
 from app.api.routes.periods import PeriodCertainty
 from app.stored.reading import Histogram, TracePeriod
 from model.sound import Certainty
+from model.times import iso_time
 from tests.api.conftest import World
 from tests.api.described import described
 from tests.api.story import STRAY, UNSOUND
@@ -93,9 +94,14 @@ async def test_where_events_were_removed_it_is_known_from_the_oldest_one(
     world: World, client: httpx2.AsyncClient
 ) -> None:
     await client.put(ONE_TRACE)
-    assert (await certainty(client)).known_since != "2026-01-02T03:04:05.000000Z"
-    counters = world.traces.running["/"].counters
-    counters.published, counters.received = 1_000, 1_000
+    trace = await world.store.traces.find("/")
+    assert trace is not None
+    assert (await certainty(client)).known_since == iso_time(trace.created_at)
+    await world.store.batches.database.write(
+        lambda connection: connection.exec_driver_sql(
+            "UPDATE traces SET pruned = true, created_at = 7"
+        )
+    )
     assert (await certainty(client)).known_since == "2026-01-02T03:04:05.000000Z"
 
 

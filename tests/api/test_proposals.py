@@ -15,7 +15,7 @@ from app.api.likely import LikelyAnswer
 from app.stored.conversations import FoundConversation
 from app.stored.proposals import ProposalPage, RuleProposal, TraceCoverage, proposals_in
 from app.tracker import Deliver, Publish
-from model.conversations import Conversation
+from model.conversations.conversation import Conversation
 from model.reports.correlations import UserShare
 from model.sound import Certainty
 from tests.api.conftest import World

@@ -60,6 +60,8 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/in_hand"): ("/itc_db/in_hand", READ, LISTS),
     ("GET", "/itc_db/slow"): ("/itc_db/slow", READ, LISTS),
     ("GET", "/itc_db/durations"): ("/itc_db/durations?vhost=/", READ, 404),
+    ("GET", "/itc_db/queue"): ("/itc_db/queue?vhost=/&queue=q", READ, 404),
+    ("GET", "/itc_db/usual"): ("/itc_db/usual?vhost=/&at=2026-01-02T12:30:00Z", READ, 404),
     ("GET", "/itc_db/hidden"): ("/itc_db/hidden?vhost=/", READ, 404),
     ("GET", "/itc_db/quarantine"): ("/itc_db/quarantine", READ, LISTS),
     ("GET", "/itc_db"): ("/itc_db", READ, LISTS),

@@ -68,6 +68,10 @@ async def test_a_user_has_a_share_of_the_searches_and_the_rest_waits_or_is_refus
             await until(lambda: held.searching == 2)
             await until(lambda: world.searches.slots.queue_size == 3)
             refused = await client.get("/itc_db", params=SLOW)
+            spans = await client.put(  # what a link leads to is searched for
+                "/itc_db/periods/%2F/day.otlp.json",
+                params={"since": "2026-01-01", "until": "2026-01-03"},
+            )
             async with asking(client, 1, headers=basic("watcher", "secret"), auth=None):
                 await until(lambda: held.searching == 3)  # another user's own share
                 quick = await client.get("/itc_db", params={"columns": "id"})
@@ -76,6 +80,7 @@ async def test_a_user_has_a_share_of_the_searches_and_the_rest_waits_or_is_refus
         statuses = {task.result().status_code for task in mine}
 
     assert (refused.status_code, refused.json()["error"]) == (429, "too_many_requests")
+    assert (spans.status_code, spans.json()["error"]) == (429, "too_many_requests")
     assert "narrow them down" in refused.json()["reason"]
     assert (quick.status_code, ready.status_code) == (200, 200)
     assert statuses == {200}

@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.timeout(900)  # types are read anew in a fresh clone, beside other tests
 def test_code_container_files_and_manifests_pass_their_checks() -> None:
     done = subprocess.run(
         ["make", "--no-print-directory", "check"],

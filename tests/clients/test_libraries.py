@@ -218,7 +218,7 @@ async def all_missed_are_doubted(service: Service, vhost: str, verdict: Verdict)
 
 @pytest.mark.parametrize(
     "library",
-    ["celery", "pika on two connections", pytest.param("dramatiq", marks=pytest.mark.long(6))],
+    ["pika on two connections", pytest.param("dramatiq", marks=pytest.mark.long(6))],
 )
 async def test_without_names_every_answer_that_misses_says_that_it_is_not_sound(
     service: Service, pipeline: Pipeline, vhost: str, library: str

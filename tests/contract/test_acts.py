@@ -14,7 +14,8 @@ from app.stored.conversations import FoundConversation
 from app.stored.failures import FailureFilter
 from app.tracker import Policy, Record
 from app.tracker.events import Edge, StampedEvent
-from model.conversations import BrokerAct, How, MessageFailure
+from model.conversations.deliveries import BrokerAct, How
+from model.conversations.messages import MessageFailure
 from model.words import ACTS, EdgeKind, Via
 from tests.contract.failing import ADMIN, BILLING, OTHER, death, handed, letter, message
 from tests.contract.links import naming

@@ -290,6 +290,21 @@ class TestDeliveries:
         assert (fate.handed_over, fate.truncated) == (1_300, False)
         assert {copy.state for copy in fate.message.copies} == {"handed_over"}
 
+    async def test_copies_that_wait_in_a_queue_are_counted(
+        self, store: Store, trace_id: int, events: list[StampedEvent]
+    ) -> None:
+        waiting = await store.copies.count_waiting(trace_id, "c")
+        assert (waiting.copies, waiting.older) == (1, 0)
+        assert await store.copies.count_waiting(trace_id, "c", waiting.newest) == (
+            *(1, 1),
+            waiting.newest,
+        )
+        assert await store.copies.count_waiting(trace_id, "c", waiting.newest - 1) == (
+            *(1, 0),
+            waiting.newest,
+        )
+        assert await store.copies.count_waiting(trace_id, "a") == (0, 0, 0)
+
     async def test_a_received_event_has_none(
         self, store: Store, events: list[StampedEvent]
     ) -> None:

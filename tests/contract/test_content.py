@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from app.tracker import tracker
 from drills import fuzz_traces
 from drills.fuzz_traces import made
 from model.event import Event
+from tests.bundles import bundle
 from tests.introductions import NOBODY
 from tests.unit.run_ends import FilledSource, Message
 
@@ -48,6 +49,14 @@ def message(body: bytes, exchange: str = "x") -> Message:
 
 def numbered(count: int, *poisoned: int) -> list[Message]:
     return [message(b"%d" % n, POISON if n in poisoned else "x") for n in range(count)]
+
+
+def bundled(messages: Sequence[Message], most: int = 64) -> list[Message]:
+    """The same messages in bundles."""
+    return [
+        bundle(messages[first : first + most], first // most, first)
+        for first in range(0, len(messages), most)
+    ]
 
 
 async def traced(store: Store, messages: Sequence[Message]) -> RunningTrace:
@@ -77,12 +86,13 @@ async def refuse(store: Store) -> None:
     await store._database.write(lambda each: each.exec_driver_sql(RULE))
 
 
+@pytest.mark.parametrize("form", [list, bundled])
 @pytest.mark.parametrize("poisoned", [(0, 1), (0, 299), (0, 7, 8, 150, 151, 152, 297), (0, 60)])
 async def test_what_the_store_refuses_is_left_out_and_all_else_is_stored_in_order(
-    store: Store, poisoned: Sequence[int]
+    store: Store, poisoned: Sequence[int], form: Callable[[list[Message]], list[Message]]
 ) -> None:
     await refuse(store)
-    running = await traced(store, numbered(300, *poisoned))
+    running = await traced(store, form(numbered(300, *poisoned)))
     assert await quarantined(store) == [str(n) for n in poisoned[1:]]
     assert [e.payload for e in await events(store)] == [
         b"%d" % n for n in range(300) if n not in poisoned[1:]

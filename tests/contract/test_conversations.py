@@ -17,7 +17,8 @@ from app.stored.conversations import ConversationFilter, FoundConversation
 from app.stored.reading import EventFilter
 from app.tracker.events import StampedEvent
 from app.tracker.records import Deliver, Publish
-from model.conversations import Conversation, Message, Outcome
+from model.conversations.conversation import Conversation
+from model.conversations.messages import Message, Outcome
 from model.words import EventType, Match, Via
 from tests.contract.history import BEGINNING, History
 from tests.contract.links import LinkedHistory, link, naming

@@ -255,6 +255,8 @@ async def test_text_is_found_in_what_is_compressed_within_bounds(
         ("müller", '{"name": "m\\u00FCller"}'.encode("utf-16")),
         ("müller", b'{"name": "m\\u00fcller", "cut": "\\u00'),
         ("m\\u00fcller", b'{"name": "m\\u00fcller"}'),
+        ("Zoë", json.dumps({"Message": json.dumps({"name": "Zoë"})}).encode()),
+        ("Zoë", json.dumps({"a": json.dumps({"b": json.dumps({"name": "Zoë"})})}).encode()),
     ],
 )
 async def test_text_is_found_that_json_escapes(
@@ -271,6 +273,34 @@ async def test_text_is_found_that_json_escapes(
     asked = EventFilter(q=part)
     assert await _ids(store, asked) == [2]
     assert await store.events.count(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("Münster", "M\\u00fcnster"),
+        ("café / bar", '{"place": "caf\\u00E9 \\/ bar"}'),
+        ("O'Neil", json.dumps({"inner": '{"name": "O\\u0027Neil"}'})),
+        ("C:\\new", "C:\\new"),
+        ("Lübeck", "Lübeck"),
+    ],
+)
+async def test_text_is_found_that_json_in_headers_escapes(
+    store: Store, trace_id: int, part: str, value: str
+) -> None:
+    history = History(seed=3)
+    events: list[StampedEvent] = []
+    for each in ("\\ elsewhere", value):
+        properties = {"headers": {"note": each}}
+        publish = Publish(history.channels[0], "", ("q",), ("q",), properties, b"")
+        events += history.tracker.apply(publish, BEGINNING)
+    batch = history.batch(0)
+    batch.events.extend(events)
+    await store.batches.append(trace_id, batch)
+    asked = EventFilter(q=part, in_properties=True)
+    assert await _ids(store, asked) == [2]
+    assert await store.events.count(asked) == 1
+    assert await _ids(store, EventFilter(q=part)) == []
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

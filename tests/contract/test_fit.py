@@ -57,9 +57,8 @@ async def test_a_policy_that_misses_what_messages_name_is_not_sound_and_the_bett
     trace_id, ids = await told(store, policy, orders=3, nudged=True)
     [doubt] = (await store.doubts.between(trace_id, ids[0], ids[-1])).doubts
     assert doubt.statement == (
-        f"participants are {policy}s; of 3 causes that messages of shop@10.0.0.7 #2 name by"
-        " causation_id, 3 were only in the past of another participant of the same program; causes"
-        " that messages do not name may be missed the same way"
+        f"participants are {policy}s: of 3 causes that shop@10.0.0.7 #2 name by causation_id, 3 had"
+        " reached another participant of the same program"
     )
     assert doubt.remedy == REMEDY
     assert await store.doubts.of_trace(trace_id) == (doubt,)

@@ -19,7 +19,7 @@ from app.tracker import Policy
 from app.tracker.links import Origin, Rule, Rules, TraceRule
 from bench.applications import Application
 from bench.stores import FIRST_TIME, STEP, record_all
-from model.conversations import Conversation
+from model.conversations.conversation import Conversation
 from model.described import json_of
 from model.words import Via
 from spark_jobs.reports.look import look

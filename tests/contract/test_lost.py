@@ -11,7 +11,7 @@ from app.stored.failures import FailureFilter, FailureKind
 from app.tracker import Policy, Record, Tracker
 from app.tracker.events import StampedEvent
 from app.tracker.tracker import Bounds
-from model.conversations import MessageFailure, Outcome
+from model.conversations.messages import MessageFailure, Outcome
 from model.deaths import LossWord
 from model.texts import DIRECT_REPLIES
 from model.words import Via
@@ -145,8 +145,8 @@ async def test_a_copy_that_may_wait_elsewhere_or_was_dropped_is_no_failure(trace
     [queue] = (await trace.store.copies.fate_of(sent)).message.copies
     assert (queue.state, queue.remark) == (
         "gone",
-        f"left its queue {WHEN}: purged, handed over in a gap, moved by a local shovel (4.2), or a"
-        " dead letter, which waits elsewhere or was dropped",
+        f"left its queue {WHEN}: purged, dropped, handed over in a gap, moved by a local shovel"
+        " (4.2), or dead-lettered elsewhere",
     )
     found = (await trace.store.conversations.of_event(sent, Via.links)).conversation
     assert (found.outcome, found.counts.waiting) == (Outcome.unknown, 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,10 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+
+from app.errors import SettingsError
+from app.store import Store, migrate
+from tests.contract.history import History
 
 CHECKOUT = Path(__file__).parents[2]
 SOURCES = ("alembic", "app", "itc", "model", "spark_jobs", "statements")
@@ -32,7 +37,7 @@ MIGRATION = """
     import sqlalchemy as sa
     from alembic import op
 
-    revision = "9999"
+    revision = "r9999"
     down_revision = {head!r}
     branch_labels = depends_on = None
 
@@ -126,3 +131,63 @@ def test_a_new_field_shows_wherever_fields_show(copy: Path, database_url: str) -
     assert said["schema"]["description"] == "Where the message came in."
     assert said["command"]["ENTRY"] == (said["rows"][0] or "")
     assert "entry" in said["listed"]
+
+
+EVENTS = """
+    import asyncio, json, sys
+
+    from app.store import Store, migrate
+    from app.stored.reading import EventFilter
+
+
+    async def read(url):
+        state = await migrate(url)
+        store = await Store.open(url)
+        rows = (await store.events.find(EventFilter(), after=0, limit=100)).items
+        await store.close()
+        entries = {getattr(row, "entry", None) for row in rows}
+        return [state.found, [[row.id, str(row.stamp)] for row in rows], list(entries)]
+
+
+    print(json.dumps(asyncio.run(read(sys.argv[1]))))
+"""
+
+
+def _read(sources: Path, url: str) -> list[Any]:
+    """The tables' version and the events, as a program of these sources migrates and reads them."""
+    command = [sys.executable, "-c", dedent(EVENTS), url]
+    done = subprocess.run(
+        command, cwd=sources, env={"PYTHONPATH": str(sources)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    answer: list[Any] = json.loads(done.stdout)
+    return answer
+
+
+def _restore(backup: Path, file: Path) -> None:
+    for each in file.parent.glob(f"{file.name}*"):
+        each.unlink()
+    shutil.copy(backup, file)
+
+
+async def test_the_next_release_opens_this_store_and_a_backup_leads_back(
+    copy: Path, tmp_path: Path
+) -> None:
+    """As docs/upgrading.md and docs/operations.md say it, on SQLite."""
+    file, backup = tmp_path / "itc.db", tmp_path / "backup.db"
+    url = f"sqlite:///{file}"
+    await migrate(url)
+    store = await Store.open(url)
+    trace = await store.traces.create("/", "channel")
+    await store.batches.append(trace.id, History(seed=1).batch(40))
+    await store.close()
+    head, events, _ = _read(CHECKOUT, url)
+    sqlite3.connect(file).execute("vacuum into ?", [str(backup)])
+
+    assert _read(copy, url) == [head, events, [None]], "its migration leaves events as they are"
+    assert _read(copy, url)[0] == "r9999"
+    with pytest.raises(SettingsError, match=r"newer version \(r9999\)"):
+        await Store.open(url)
+    _restore(backup, file)
+    assert _read(CHECKOUT, url) == [head, events, [None]]
+    assert len(events) > 20

@@ -12,8 +12,9 @@ from app.store import Store
 from app.store.conversations import publishers
 from app.store.conversations.roots import Roots
 from app.store.database import tables
-from model.conversations import PublisherRecord
+from model.conversations.consumers import PublisherRecord
 from model.happened import ConversationEvent
+from model.sound import Evidence
 from model.words import IS_CONVERSATION, IS_FOUND_BY, EdgeKind, EventType, Match, Via
 from tests.contract.links import LinkedHistory
 from tests.contract.test_links import _stored
@@ -41,7 +42,8 @@ class Everything:
 
     def is_reaction(self, event: Any) -> bool:
         own = self.of(event.participant)[::-1]
-        told = next((each.height for each in own if each.type == EventType.received), None)
+        received = (each for each in own if each.type == EventType.received and not each.quiet)
+        told = next((each.height for each in received), None)
         if own[0].seq != 1 or event.id in self.named:
             return True
         alike = [
@@ -52,11 +54,15 @@ class Everything:
         ]
         if not any(told is None or each.height < told for each in alike):
             return True
-        if keys := self.keys.get(event.id):
-            return any(each < event.id and keys & self.keys[each] for each in self.keys)
+        if self.keys.get(event.id):
+            return self.has_old_key(event)
         newest = {each.id for each in own[-NEWEST:]}
         again = [each for each in alike if each.id in newest and each.id not in self.named]
         return len(again) < publishers.MANY
+
+    def has_old_key(self, event: Any) -> bool:
+        keys = self.keys.get(event.id, set())
+        return any(each < event.id and keys & self.keys[each] for each in self.keys)
 
     def record(self, evidence: tuple[int, int, int], number: int, first: int, via: Via) -> Any:
         """The record of a participant, by looking at each of its events."""
@@ -68,9 +74,10 @@ class Everything:
         begins = bool(newest) and not explained + spanned
         begins = begins and not any(map(self.is_reaction, newest))
         record = PublisherRecord(
-            *(0, reactions, explained, spanned),
+            evidence=Evidence(reactions, explained, spanned=spanned),
             only_begins=begins,
             first_at=self.of(number)[-1].recorded_at,
+            unkeyed=0 if via is Via.conversation else None,
         )
         if not reactions:
             return record
@@ -81,8 +88,14 @@ class Everything:
         unnamed = 0
         if reactions > explained + spanned:
             unnamed = next((each for each in listed if each not in known), before)
+        unkeyed = record.unkeyed
+        if via is Via.conversation:
+            reacted = (each for each in published if each in looked_at and each.id in listed)
+            unkeyed = next((each.id for each in reacted if not self.has_old_key(each)), before)
         since = listed[PUBLISHES] if len(listed) > PUBLISHES else before
-        return record._replace(unnamed=unnamed, newest=tuple(listed[:PUBLISHES]), cutoff=since)
+        return record._replace(
+            unnamed=unnamed, newest=tuple(listed[:PUBLISHES]), cutoff=since, unkeyed=unkeyed
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))

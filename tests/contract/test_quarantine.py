@@ -8,6 +8,7 @@ from app.errors import UnfitError
 from app.store import Store
 from app.store.capture.gaps import CROWD, MOST_NEAR, NEAR_EVENTS
 from app.tracker import NOWHERE, Channel, Publish, Unreadable
+from app.tracker.records import UNTRACED_REPLY
 from model.deaths import LossWord
 from model.gaps import Gap
 from tests.contract.broker import BEGINNING
@@ -148,6 +149,18 @@ async def test_those_between_the_same_events_have_one_gap(store: Store, trace_id
     [gap] = await store.gaps.newest(trace_id)
     assert (gap.after_event_id, gap.before_event_id, gap.quarantined) == (1, 2, 10)
     assert (gap.since, gap.until) == (BEGINNING, BEGINNING + 4)
+
+
+async def test_the_gap_of_an_untraced_reply_is_no_quarantine(store: Store, trace_id: int) -> None:
+    trace = Trace(store, trace_id)
+    trace.tracker.trace_replies(False)
+    reply = Publish(CHANNEL, "", ("amq.rabbitmq.reply-to.x",), (), {}, b"answer")
+    await trace.take([deliver(), reply, deliver()])
+    [gap] = await store.gaps.newest(trace_id)
+    assert (gap.after_event_id, gap.before_event_id) == (2, 3)
+    assert (gap.reason, gap.declared, gap.quarantined) == (UNTRACED_REPLY, False, 0)
+    assert (gap.is_chosen(), gap.suspected, gap.channel) == (False, False, None)
+    assert await store.quarantine.newest() == []
 
 
 async def test_where_many_cannot_be_read_gaps_are_bounded_and_lose_none(

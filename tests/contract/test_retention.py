@@ -50,6 +50,7 @@ async def test_the_newest_events_stay_and_everything_before_goes(
     store: Store, trace_id: int, at_most: int | None
 ) -> None:
     history = await _stored(store, trace_id, seed=1)
+    assert not (await store.traces.list())[0].pruned
     rounds = []
     while plan := await store.retention.plan(trace_id, keep_events=150, limit=at_most):
         rounds.append(plan.events)
@@ -59,7 +60,7 @@ async def test_the_newest_events_stay_and_everything_before_goes(
     assert all(0 < events <= (at_most or 50) for events in rounds)
     trace = await store.traces.find("/")
     assert trace is not None
-    assert (trace.events, trace.last_event_id) == (150, 200)
+    assert (trace.events, trace.last_event_id, trace.pruned) == (150, 200, True)
     assert await store.events.count(EVERYTHING) == 150
 
 

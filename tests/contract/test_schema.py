@@ -27,7 +27,7 @@ from tools.servers.postgres import shipped
 
 CHECKOUT = Path(__file__).parents[2]
 TABLES = {*metadata.tables, "keys", "alembic_version"}
-NEWEST = "r0003"
+NEWEST = "r0004"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -172,6 +172,7 @@ PUBLISHED = {
     "r0001_tables.py": "dd7a5936032d565de90f0f572c5f2e0fd944628ab86b17221da9b69fb32149a2",
     "r0002_durations.py": "df8ecbbf308013bcbaa31f20e8b66b930075606634f8c761d1fb90f662097c4a",
     "r0003_quarantined.py": "9d35864650373d6b09274f512acf037d5a2cbe0cc59b5c1bbed15f8db1d6bd13",
+    "r0004_pruned.py": "a8ec53b6178cf5d58c215cd7fc5d426ebfe6acc7dbe83eea3ab91f2d78688322",
 }
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
@@ -260,6 +261,54 @@ async def test_what_an_older_program_knew_of_open_channels_is_forgotten(empty_ur
     await migrate(empty_url)
     async with locked_connection(empty_url) as connection:
         assert await connection.scalar(text("SELECT count(*) FROM open_channels")) == 0
+
+
+@pytest.mark.parametrize(
+    ("participant", "seq", "last_id", "pruned"),
+    [
+        (1, 1, 7, False),
+        (1, 2, 7, True),
+        (2, 1, 7, True),
+        (None, None, 7, True),
+        (None, None, 0, False),
+    ],
+)
+async def test_a_trace_of_an_older_program_is_pruned_where_the_first_event_is_gone(
+    empty_url: str, participant: int | None, seq: int | None, last_id: int, pruned: bool
+) -> None:
+    if empty_url.startswith("sqlite"):
+        Path(make_url(empty_url).database or "").parent.mkdir()
+    await asyncio.to_thread(_alembic, empty_url, "upgrade", "r0003")
+    async with locked_connection(empty_url) as connection:
+        await connection.execute(
+            text(
+                "INSERT INTO traces"
+                " (id, vhost, policy, quiet, wanted, created_at, events, last_event_id)"
+                " VALUES (1, '/', 'client', '[]', true, 0, 0, :last_id)"
+            ),
+            {"last_id": last_id},
+        )
+        if participant is not None:
+            await connection.run_sync(_insert_event, participant, seq)
+    await migrate(empty_url)
+    async with locked_connection(empty_url) as connection:
+        assert bool(await connection.scalar(text("SELECT pruned FROM traces"))) is pruned
+
+
+def _insert_event(connection: Connection, participant: int, seq: int) -> None:
+    """An event of trace 1, with 1 for each number that it must have."""
+    columns = [
+        column
+        for column in inspect(connection).get_columns("events")
+        if not column["nullable"] and column["default"] is None
+    ]
+    values = {column["name"]: column["type"].python_type(1) for column in columns}
+    values |= {"id": 7, "trace_id": 1, "participant": participant, "seq": seq}
+    names = ", ".join(f'"{name}"' for name in values)
+    connection.execute(
+        text(f"INSERT INTO events ({names}) VALUES ({', '.join(f':{name}' for name in values)})"),
+        values,
+    )
 
 
 def test_alembic_s_own_command_line_finds_nothing_to_do(database_url: str) -> None:

@@ -19,7 +19,8 @@ from app.watch.judging import HELD, UNKNOWN, EventOutcome, Judges
 from app.watch.waiting import SettledPoint, Wait
 from model.assertions.judging import AssertionVerdict, Causation, Judgement, WatchedEvent, judge
 from model.assertions.language import from_json
-from model.conversations import Conversation, conversation_of
+from model.conversations.assembly import conversation_of
+from model.conversations.conversation import Conversation
 from model.event import ALL_LARGE
 from model.happened import Cause, conversation_event
 from tests.contract.outbox import HANDLER, PUBLISHER, RULE, START, tell, tracker_by

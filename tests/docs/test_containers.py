@@ -81,8 +81,10 @@ def test_every_port_is_on_the_loopback_interface() -> None:
 def test_images_are_named_by_tag_and_digest_but_for_our_own() -> None:
     files = [CHECKOUT / "compose.yaml", CHECKOUT / "Dockerfile", *(CHECKOUT / "deploy").rglob("*")]
     texts = [file.read_text() for file in files if file.is_file()]
-    named = {each for text in texts for each in re.findall(r"^ *(?:image:|FROM) (\S+)", text, re.M)}
-    others = {each for each in named if not each.startswith("rabbitmq-itc")}
+    naming = r"^ *(?:image: |FROM |ARG PYTHON=)(\S+)"
+    named = {each for text in texts for each in re.findall(naming, text, re.M)}
+    ours = ("rabbitmq-itc", "$PYTHON", "{{", *STAGES)
+    others = {each for each in named if not each.startswith(ours)}
     assert {one["image"] for one in COMPOSE["services"].values()} - others == {"rabbitmq-itc"}
     pinned = re.compile(r"[a-z/]+:[\w.-]+@sha256:[0-9a-f]{64}")
     assert [each for each in others if not pinned.fullmatch(each)] == []
@@ -99,7 +101,8 @@ def test_prometheus_scrapes_the_service_under_the_name_that_the_rules_have() -> 
 
 def test_no_password_is_on_a_command_line() -> None:
     """Whoever is on the machine can read command lines, those in containers as well."""
-    files = [CHECKOUT / "compose.yaml", *(CHECKOUT / "deploy").rglob("*.yaml")]
+    manifests = [*(CHECKOUT / "deploy").rglob("*.yaml")]
+    files = [CHECKOUT / "compose.yaml", *(one for one in manifests if "templates" not in one.parts)]
     documents = [each for file in files for each in yaml.safe_load_all(file.read_text())]
     run = [line for document in documents for line in commands_in(document)]
     assert {"pg_isready", "--config"} <= {*run}
@@ -213,8 +216,15 @@ def steps(file: str = "Dockerfile") -> list[Step]:
     return found
 
 
-def the(word: str, stage: int = 1) -> str:
-    [found] = [step.text for step in steps() if (step.word, step.stage) == (word, stage)]
+STAGES = [step.text.partition(" AS ")[2] for step in steps() if step.word == "FROM"]
+
+
+def of_stage(name: str) -> list[Step]:
+    return [step for step in steps() if step.stage == STAGES.index(name)]
+
+
+def the(word: str, stage: str = "itc") -> str:
+    [found] = [step.text for step in of_stage(stage) if step.word == word]
     return found
 
 
@@ -251,7 +261,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 shutil.copytree(source, folder / name, ignore=_left_out)
             else:
                 shutil.copy(source, folder / name)
-        for step in [step for step in steps() if (step.stage, step.word) == (0, "RUN")]:
+        for step in [*of_stage("packages"), *of_stage("build")]:
+            if step.word != "RUN":
+                continue
             if "apt-get" in step.text or "--require-hashes" in step.text:
                 continue
             _carry_out(step.text, folder, programs)
@@ -313,10 +325,29 @@ def test_what_is_copied_is_in_the_context() -> None:
 
 
 def test_a_stage_copies_from_one_that_there_is() -> None:
-    named = [step.text.partition(" AS ")[2] for step in steps() if step.word == "FROM"]
-    copied = [step.text for step in steps() if step.text.startswith("--from=")]
-    assert [text.split()[0] for text in copied] == [f"--from={named[0]}"]
-    assert copied[0].split()[1] == the("WORKDIR", 0), "the environment's programs name their place"
+    copied = [step.text.split() for step in steps() if step.text.startswith("--from=")]
+    service, jobs = copied
+    place = the("WORKDIR", "packages")
+    assert service == ["--from=build", place, place], "the environment's programs name their place"
+    assert jobs[0] == "--from=spark"
+    assert f"--prefix {jobs[1]} " in the("RUN", "spark")
+    assert jobs[2] == f"{place}/.venv"
+
+
+def test_both_images_run_as_the_same_user_and_say_what_they_are() -> None:
+    assert [step.text for step in of_stage("itc-spark") if step.word == "USER"][-1] == the("USER")
+    labels = dict(pair.split("=", 1) for pair in shlex.split(the("LABEL")))
+    assert {name.rpartition(".")[2] for name in labels} == {
+        *("title", "description", "licenses", "version", "revision", "created"),
+    }
+    arguments = dict(pair.split("=", 1) for pair in the("ARG").split())
+    assert {value[1:] for value in labels.values() if value[0] == "$"} == arguments.keys()
+
+
+def test_the_image_without_jobs_has_neither_spark_nor_java() -> None:
+    texts = "\n".join(step.text for name in ("packages", "build", "itc") for step in of_stage(name))
+    assert "spark.lock" not in texts
+    assert "jre" not in texts
 
 
 def test_the_image_s_steps_build_the_program(image: Path) -> None:

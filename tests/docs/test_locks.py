@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs.documents import CHECKOUT
 
-LOCKS = tuple(f"requirements{name}.lock" for name in ("", "-spark", "-build", "-dev"))
+LOCKS = tuple(f"requirements{name}.lock" for name in ("", "-spark", "-mcp", "-build", "-dev"))
 PIN = re.compile(
     r"^([\w.-]+)==(\S+)((?: ; [^\\\n]+)?(?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.M
 )
@@ -49,14 +49,14 @@ def test_everything_is_locked_once() -> None:
 def test_the_service_is_locked_apart_from_jobs_and_from_what_builds_it() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
-    needs = project["project"]["dependencies"], extras["spark"], extras["build"]
+    needs = project["project"]["dependencies"], extras["spark"], extras["mcp"], extras["build"]
     for lock, those in zip(LOCKS, needs, strict=False):
         names = {plain(re.split(r"[\[<>=;]", need)[0]) for need in those}
         assert names <= pins((CHECKOUT / lock).read_text()).keys(), lock
     assert project["build-system"]["requires"] == extras["build"]
 
 
-@pytest.mark.parametrize("folder", ["web/vendor", "tests/node"])
+@pytest.mark.parametrize("folder", ["web/vendor", "tests/node", "tests/release"])
 def test_packages_from_npm_are_locked_by_hashes_without_addresses(folder: str) -> None:
     lock = json.loads((CHECKOUT / folder / "package-lock.json").read_text())["packages"]
     needs = json.loads((CHECKOUT / folder / "package.json").read_text())

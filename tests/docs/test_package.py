@@ -23,7 +23,7 @@ from tests.docs.documents import CHECKOUT
 from tools.servers import Broker, Child, free_port
 from tools.servers.processes import wait_until
 
-SOURCES = ("itc", "model", "app", "spark_jobs", "statements", "web", "alembic")
+SOURCES = ("itc", "model", "app", "spark_jobs", "statements", "tools", "web", "alembic")
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 
 

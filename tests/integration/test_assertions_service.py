@@ -65,6 +65,7 @@ async def hook() -> AsyncIterator[Hook]:
         yield hook
 
 
+@pytest.mark.long(30)
 async def test_a_webhook_that_hangs_harms_nothing_and_a_kill_tells_each_once(
     rabbit: Broker, vhost: str, tmp_path: Path, migrated_file: Path, hook: Hook
 ) -> None:

@@ -305,7 +305,8 @@ def test_each_delivery_becomes_what_its_client_made_of_it(
     broker: RabbitNode, tmp_path: Path, work: str
 ) -> None:
     """It is the last of this module: the service leaves a queue that makes new connections slow."""
-    report = asyncio.run(drill(broker, tmp_path, 500, work, seed=5, kills=(0, 0)))
+    url = f"sqlite+aiosqlite:///{tmp_path}/itc.db"
+    report = asyncio.run(drill(broker, url, tmp_path, 500, work, seed=5))
 
     assert report.faults == []
     assert report.right.total() > 450

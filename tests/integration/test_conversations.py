@@ -8,7 +8,8 @@ import aio_pika
 
 from app.stored.conversations import ConversationFilter
 from app.stored.reading import EventFilter
-from model.conversations import Conversation, Message, MessageFailure, Outcome
+from model.conversations.conversation import Conversation
+from model.conversations.messages import Message, MessageFailure, Outcome
 from model.words import Match, Via
 from tests.integration.conftest import Service
 from tools.servers import Broker

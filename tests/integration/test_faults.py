@@ -10,7 +10,15 @@ from drills.faults.table import Fault, Store
 from tools.servers import Broker, PostgresServer
 
 # How many seconds the longer ones take; the others stand for them in every run.
-LONG = {"doubts": 25, "full-slow": 20, "kills-postgres": 20, "ttl": 15}
+LONG = {
+    "doubts": 25,
+    "full-slow": 20,
+    "kills-postgres": 20,
+    "ttl": 15,
+    "clock-back": 20,
+    "restored": 20,
+    "purge-behind": 15,
+}
 SHORT = [
     pytest.param(fault, store, id=name, marks=pytest.mark.long(seconds) if seconds else ())
     for fault, store in chosen(FAULTS.values(), short=True)

@@ -84,6 +84,6 @@ async def test_no_answer_on_how_much_waits_overtakes_what_is_on_its_way(
     await fill(rabbit, vhost, [consumer.TRACE_QUEUE], 2, count, payload=b"x" * 2_000)
     firehose = Firehose(rabbit.amqp_url("/"), bounds=QueueBounds())
     for _ in range(3):
-        async with firehose.open(vhost, Reading(prefetch=32_000)) as stream:
+        async with firehose.open(vhost, Reading(prefetch=32_000, again=count)) as stream:
             while stream.buffer_size < count:
                 assert await stream.queued() >= count

@@ -13,7 +13,7 @@ from app.stored.failures import FailureFilter, FailureKind
 from app.traces.losses import queuewatch
 from app.traces.pipeline import PipelineSettings
 from app.traces.runs import run
-from model.conversations import Copy
+from model.conversations.messages import Copy
 from model.event import Event
 from model.words import Via
 from tests.integration.conftest import Service, until

@@ -12,6 +12,7 @@ import pytest
 from aio_pika import Message
 from aio_pika.abc import AbstractChannel, AbstractQueue
 
+from app.broker.bundles import WISH
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.firehose import TRACE_EXCHANGE
 from app.broker.trace_queue import BOOKMARK
@@ -92,10 +93,10 @@ async def losses(service: Service, vhost: str) -> list[str]:
 
 
 def bindings(rabbit: Broker, vhost: str) -> set[str]:
-    """The routing keys that our queue is bound with to the trace exchange, but for the bookmark."""
+    """The routing keys by which our queue gets traces from the trace exchange."""
     found = rabbit.api("GET", "queues", vhost, TRACE_QUEUE, "bindings")
     keys = {each["routing_key"] for each in found if each["source"] == TRACE_EXCHANGE}
-    return {key for key in keys if not key.startswith(BOOKMARK)}
+    return {key for key in keys if not key.startswith((BOOKMARK, WISH))}
 
 
 async def test_only_what_is_asked_for_arrives_and_marks_do_too(

@@ -41,9 +41,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[bool]]:
     counter: Counter[bool] = Counter()
     way: Any = TraceSource.open
 
-    def counted(self: Any, *given: Any, passing: bool) -> Any:
+    def counted(self: Any, *given: Any, passing: bool, **named: Any) -> Any:
         counter[passing] += 1
-        return way(self, *given, passing=passing)
+        return way(self, *given, passing=passing, **named)
 
     monkeypatch.setattr(TraceSource, "open", counted)
     return counter

@@ -119,7 +119,11 @@ def test_who_may_take_nothing_makes_no_record(
     assert told_of(client, "none") == []
 
 
-@pytest.mark.parametrize("method", [*IDLE[:2], *IDLE[5:7]], ids=lambda each: each.NAME)
+@pytest.mark.parametrize(
+    "method",
+    [IDLE[0], *(pytest.param(each, marks=pytest.mark.long(12)) for each in (IDLE[1], *IDLE[5:7]))],
+    ids=lambda each: each.NAME,
+)
 def test_what_changes_nothing_is_soon_told_no_more_and_later_all_again(
     client: Client, sign_in: Callable[[str, str], User], method: Any
 ) -> None:

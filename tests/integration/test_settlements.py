@@ -11,7 +11,7 @@ import pytest
 
 from app.store import Store
 from app.traces.pipeline import PipelineSettings
-from model.conversations import Outcome
+from model.conversations.messages import Outcome
 from model.times import now
 from model.words import EventType, Via
 from tests.integration.conftest import Service, until
@@ -216,7 +216,7 @@ async def test_who_hangs_with_a_message_is_named_by_all_that_tell_of_it(
         assert f"acknowledged for 1 of 2; {one.holder.name} has held hangs's for" in fate.sentence
         found = await store.conversations.of_event(late.event, Via.links, limit=100, after=None)
         assert found.conversation.outcome is Outcome.open
-        assert f"; 1 is in the hands of {one.holder.name};" in found.conversation.sentence
+        assert f". 1 is in the hands of {one.holder.name}." in found.conversation.sentence
         for channel in (publisher, *consumers):
             await channel.close()
 

@@ -7,9 +7,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -41,10 +40,11 @@ class Place:
         self.vhost = clients.vhost
 
     async def where(self, *arguments: str) -> Answer:
-        """Ask by the command line, which is a program of its own."""
+        """Ask of the virtual host by the command line, which is a program of its own."""
         url = f"http://127.0.0.1:{self.service.port}"
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "app.cli", "where", *arguments, "--json", "--url", url),
+            *(sys.executable, "-m", "app.cli", "where", *arguments, "--vhost", self.vhost),
+            *("--json", "--url", url),
             stdout=asyncio.subprocess.PIPE,
             env={**os.environ, "NO_PROXY": "*"},
         )
@@ -71,13 +71,26 @@ class Place:
         await until(enough, f"{count} events are stored")
 
 
+@pytest.fixture(scope="module")
+def service(broker: RabbitNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One for all tests here, each of which has a virtual host of its own."""
+    folder = tmp_path_factory.mktemp("where")
+    database = f"sqlite:///{folder / 'itc.db'}"
+    asyncio.run(migrate(database))
+    running = Service(broker, database, folder)
+    running.start()
+    yield running
+    running.end(signal.SIGTERM)
+
+
 @pytest.fixture
-async def place(broker: RabbitNode, vhost: str, tmp_path: Path) -> AsyncIterator[Place]:
-    database = f"sqlite:///{tmp_path / 'itc.db'}"
-    await migrate(database)
-    service = Service(broker, database, tmp_path)
-    async with service.tracing(vhost), AsyncExitStack() as stack:
+async def place(broker: RabbitNode, vhost: str, service: Service) -> AsyncIterator[Place]:
+    await service.listening()
+    await service.start_trace(vhost)
+    await service.until_running(vhost)
+    async with AsyncExitStack() as stack:
         yield Place(service, Clients(broker, vhost, stack))
+    await service.stop_trace(vhost)
 
 
 @pytest.fixture
@@ -90,7 +103,7 @@ def vhost(broker: RabbitNode) -> str:
 async def test_a_client_that_lost_it_never_published(place: Place) -> None:
     await place.clients.queue()
     await place.clients.send(message_id="other")
-    answer = await place.where("lost-in-client", "--vhost", place.vhost)
+    answer = await place.where("lost-in-client")
     assert (answer.code, answer.word) == (3, "never_published")
     assert answer.sentence.startswith(
         f"never published: no message in {place.vhost!r} has 'lost-in-client' as anything, and the"
@@ -125,6 +138,17 @@ async def test_alive_it_waits_then_is_held_then_settled(place: Place) -> None:
     assert (await place.where("alive", "--by", "conversation")).word == "never_published"
 
 
+async def test_a_queue_may_have_any_name(place: Place, broker: RabbitNode) -> None:
+    queues = ["Größe", "orders (new)", "a[1]~$&*", "'quoted'", "ü" * 127]
+    for number, queue in enumerate(queues):
+        broker.api("PUT", "queues", place.vhost, queue, json={"durable": True})
+        await place.clients.send(queue, message_id=f"named {number}")
+    await place.stored(len(queues))
+    for number, queue in enumerate(queues):
+        answer = await place.becomes("waiting", f"named {number}")
+        assert answer.sentence.endswith(f"it waits in {queue}")
+
+
 async def test_a_text_is_found_in_bodies_and_headers(place: Place) -> None:
     await place.clients.queue()
     await place.clients.send(body=b'{"order": "A-17"}', headers={"task": "T-4711"})
@@ -136,7 +160,11 @@ async def test_a_text_is_found_in_bodies_and_headers(place: Place) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "more"),
-    [({"max_length": 1}, {}), ({"message_ttl": 1}, {}), ({}, {"expiration": 1})],
+    [
+        ({"max_length": 1}, {}),
+        pytest.param({"message_ttl": 1}, {}, marks=pytest.mark.long(10)),
+        pytest.param({}, {"expiration": 1}, marks=pytest.mark.long(10)),
+    ],
     ids=["overflow", "time to live of the queue", "its own"],
 )
 async def test_what_may_have_left_in_silence_does_not_wait(
@@ -160,6 +188,19 @@ async def test_what_was_purged_died(place: Place) -> None:
     await queue.purge()
     answer = await place.becomes("died", "purged")
     assert (answer.code, "q is empty" in answer.sentence) == (5, True)
+
+
+async def test_what_was_purged_a_moment_ago_is_not_said_to_wait(place: Place) -> None:
+    queue = await place.clients.queue()
+    for name in ("purged", "too"):
+        await place.clients.send(message_id=name)
+    await place.stored(2)
+    await place.becomes("waiting", "purged")
+    await queue.purge()
+    assert (await place.where("purged")).word in ("unknown", "died")
+    await place.clients.send(message_id="later")  # one waits, and two are expected
+    await place.stored(3)
+    assert (await place.where("purged")).word == "unknown"
 
 
 async def test_a_dead_letter_that_nobody_takes_is_not_settled(place: Place) -> None:
@@ -210,15 +251,15 @@ async def test_after_a_gap_nothing_was_never_published(place: Place) -> None:
     await place.clients.send(message_id="before")
     await place.stored(1)
     await place.service.stop_trace(place.vhost)
-    stopped = await place.where("missed", "--vhost", place.vhost)
+    stopped = await place.where("missed")
     assert (stopped.code, stopped.word) == (9, "unknown")
     await place.clients.send(message_id="missed")
     await place.service.start_trace(place.vhost)
     await place.service.until_running(place.vhost)
-    answer = await place.where("missed", "--vhost", place.vhost)
+    answer = await place.where("missed")
     assert (answer.code, answer.word, answer.body["complete"]) == (9, "unknown", False)
     # What waited through a gap may have been handed over in it.
-    assert (await place.where("before", "--vhost", place.vhost)).word == "unknown"
+    assert (await place.where("before")).word == "unknown"
 
 
 async def test_what_was_removed_is_not_said_to_have_never_been_published(place: Place) -> None:
@@ -228,13 +269,11 @@ async def test_what_was_removed_is_not_said_to_have_never_been_published(place: 
         await (await place.clients.take()).ack()
     await place.stored(4)
     await place.service.get("", method="DELETE", vhost=place.vhost, keep_events=2)
-    answer = await place.where("old", "--vhost", place.vhost)
+    answer = await place.where("old")
     assert (answer.code, answer.word) == (9, "unknown")
     assert "is removed" in answer.sentence
     since = answer.body["since"]
-    assert (
-        await place.where("old", "--vhost", place.vhost, "--since", since)
-    ).word == "never_published"
+    assert (await place.where("old", "--since", since)).word == "never_published"
 
 
 async def test_a_killed_service_says_never_only_once_it_has_caught_up(place: Place) -> None:
@@ -245,8 +284,8 @@ async def test_a_killed_service_says_never_only_once_it_has_caught_up(place: Pla
     await place.clients.send(message_id="while-dead")
     place.service.start()
     await place.service.listening()
-    early = await place.where("while-dead", "--vhost", place.vhost)
+    early = await place.where("while-dead")
     assert early.word != "never_published"
     await place.stored(2)
     assert (await place.becomes("waiting", "while-dead")).code == 4
-    assert (await place.where("nobody", "--vhost", place.vhost)).word == "never_published"
+    assert (await place.where("nobody")).word == "never_published"

@@ -279,7 +279,7 @@ WORST = [
     connections_of_one_name,
     connections_of_what_waits,
     heads_that_await_one_copy,
-    heads_that_await_one_name,
+    pytest.param(heads_that_await_one_name, marks=pytest.mark.long(14)),
     heads_that_await_each_other,
     a_step_of_what_waits_behind_one,
 ]

@@ -67,6 +67,7 @@ def prune(path: Path, through: int) -> None:
     """What retention does to the tables that chains read."""
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM events WHERE id <= ?", (through,))
+        connection.execute("UPDATE traces SET pruned = true")
         connection.execute("DELETE FROM participants WHERE last_event_id <= ?", (through,))
         connection.execute(
             "DELETE FROM channels WHERE participant NOT IN (SELECT number FROM participants)"

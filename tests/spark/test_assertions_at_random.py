@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from sqlalchemy import Connection, create_engine, delete, insert
+from sqlalchemy import Connection, create_engine, delete, insert, update
 
 from app.store.database.tables import (
     blocks,
@@ -174,6 +174,7 @@ def store(truth: Truth, dice: random.Random, path: Path) -> Stored:
             _note(connection, number, each, truth, ids, dice)
         connection.execute(delete(events).where(events.c.id < first))
         connection.execute(delete(edges).where(edges.c.effect_id < first))
+        connection.execute(update(traces).values(pruned=first > 1))
     engine.dispose()
     left = {event: number for number, event in ids.items() if event >= first}
     return Stored(f"sqlite+aiosqlite:///{path}", left, not lost and first == 1)

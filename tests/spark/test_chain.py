@@ -121,7 +121,7 @@ def test_behind_a_delivery_of_an_unseen_publish_it_is_unknown(
     for ends in ((2, 4), (4, 2)):
         summary = export(url, *ends, via=via)
         assert (summary.relation.name, summary.answer) == ("concurrent", "unknown")
-        assert "delivery 3 from queue 'audit' is of a publish that was not seen" in summary.sentence
+        assert "Delivery 3 from queue 'audit' is of a publish that was not seen" in summary.sentence
     assert export(url, 2, 5, via=via).answer == "cannot have"
 
 
@@ -400,8 +400,8 @@ def test_a_chain_to_one_of_several_equal_messages_says_so(export: Exported, tmp_
     )
     history.rows[last - 1] |= {"type": 1, "candidates": 2}
     url = history.write(tmp_path / "equal.db")
-    said = f"event {last} is a delivery of one of 2 equal messages"
+    said = f"Event {last} is a delivery of one of 2 equal messages"
     for via in (Via.any, Via.links):
         found = export(url, first, last, via=via)
         assert found.answer == "may have"
-        assert found.sentence.endswith(f"; {said}"), found.sentence
+        assert found.sentence.endswith(f". {said}"), found.sentence

@@ -47,6 +47,7 @@ def test_java_starts_with_an_archive_that_does_not_fit(tmp_path: Path, content: 
     assert SEEN_WHERE_USED not in java.stdout
 
 
+@pytest.mark.long(40)
 def test_an_archive_is_made_once_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
     folder = tmp_path / "classes"
     left = folder / "making-killed"

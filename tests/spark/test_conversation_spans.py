@@ -24,6 +24,7 @@ from spark_jobs.interchange.otlp import as_json, as_protobuf, refusals_in
 from spark_jobs.interchange.spans import (
     Context,
     ExportedSpan,
+    LinkDelivery,
     OtlpKind,
     context_in,
     destination,
@@ -100,6 +101,36 @@ def test_spans_are_under_the_applications_own_where_a_message_says_so() -> None:
     assert (sent.parent, sent.is_remote) == (bytes.fromhex(SENDER), True)
     assert (waited.parent, waited.is_remote) == (sent.context.span_id, False)
     assert {each.context.trace_id.hex() for each in (got, *rest)} == {TRACE}
+
+
+@pytest.mark.parametrize("traceparent", [None, PARENT])
+def test_spans_lead_through_a_shovel_to_another_virtual_host(traceparent: str | None) -> None:
+    named = {} if traceparent is None else {"properties": headers(traceparent=traceparent)}
+    here, there = History(pasts=False), History(pasts=False)
+    shop, shovel = here.join(), here.join()
+    left = here.receive(shovel, here.publish(shop, **named), **named)
+    shovel, billing = there.join(), there.join()
+    came = there.publish(shovel, **named)
+    there.receive(billing, came, **named)
+    names = {2: "Shovel dc2"}
+    up = [*spans_of(tell(here, names=names), "/")]
+    arrivals = {came: LinkDelivery("/", left, here.rows[left - 1]["recorded_at"])}
+    down = [*spans_of(tell(there, names={1: "Shovel dc2"}), "shop", arrivals)]
+
+    [forwarded] = [span for span in up if span.name == "forward work"]
+    [handed] = [span for span in up if span.kind is OtlpKind.consumer]
+    publish = down[0]
+    assert forwarded.context.trace_id == publish.context.trace_id
+    assert {span.context.trace_id for span in down} == {publish.context.trace_id}
+    assert publish.is_remote
+    if traceparent is None:
+        assert publish.parent == forwarded.context.span_id
+        assert (forwarded.parent, forwarded.links) == (None, (handed.context,))
+        assert handed.links == (forwarded.context,)
+    else:
+        assert (publish.parent, publish.links) == (bytes.fromhex(SENDER), (forwarded.context,))
+        assert (forwarded.parent, forwarded.links) == (handed.context.span_id, ())
+    assert not [span for span in spans(here) if span.name == "forward work"]
 
 
 def test_causes_that_are_not_the_parent_are_links() -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from model.conversations import How
+from model.conversations.deliveries import How
 from model.gaps import Gap
 from model.times import Microseconds
 from model.words import Disposition, EdgeKind, EventType, Via

@@ -254,6 +254,7 @@ def test_json_holds_the_summary_and_the_events(export: Export, stored: Stored) -
         "sound": True,
         "doubts": [],
         "quiet": 0,
+        "caveats": [],
     }
 
 

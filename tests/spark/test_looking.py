@@ -182,6 +182,8 @@ async def test_a_trace_is_looked_at_once_and_again_when_twice_as_much_has_come(
 
 async def test_what_lags_is_left_alone_and_what_fails_keeps_what_was_found(tmp_path: Path) -> None:
     url = await stored(tmp_path, Application("causation", ORDERS), Rules(()))
+    # Here, while the store is not open: the driver has an SQLite of its own.
+    before = proposals_in(json_of(look(DatabaseAddress.from_url(url), VHOST, 2_000)))
     store = await Store.open(url)
     behind: Any = Idle(MOST_LAG + 1)
     begins_to: Any = Idle(0, MOST_LAG + 1)
@@ -191,8 +193,6 @@ async def test_what_lags_is_left_alone_and_what_fails_keeps_what_was_found(tmp_p
         assert not await Looking(store.proposals, behind, url, ("false",)).look()
         assert not await Looking(store.proposals, begins_to, url, never_ends).look()
         assert (await coverage(store)).looked_at is None
-        found = await asyncio.to_thread(look, DatabaseAddress.from_url(url), VHOST, 2_000)
-        before = proposals_in(json_of(found))
         await store.proposals.put(TraceCoverage(1, VHOST, 1, 0, 0, 0), before)
         assert await Looking(store.proposals, idle, url, ("false",)).look()
         seen = await coverage(store)

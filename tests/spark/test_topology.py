@@ -18,7 +18,7 @@ from model.topology import RouteFlow
 from spark_jobs.errors import JobError
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
-from spark_jobs.reports.topology_job import busiest_flows, flows_of
+from spark_jobs.reports.topology_job import FlowRow, busiest_flows, flows_of
 from tests.spark.conftest import Stored
 from tests.spark.histories import NOON, History, Link
 
@@ -150,10 +150,10 @@ def test_a_time_without_events_has_no_flows(
 
 
 def test_flows_of_as_many_messages_are_in_one_order_whichever_was_counted_first() -> None:
-    flows = [RouteFlow("orders", queue, 7, 0, 0) for queue in "bca"]
-    assert [flow.queue for flow in busiest_flows([*flows, RouteFlow("orders", "z", 8, 0, 0)])] == [
-        *"zabc"
-    ]
+    flows = [RouteFlow("app", "orders", queue, 7, 0, 0) for queue in "bca"]
+    assert [
+        flow.queue for flow in busiest_flows([*flows, RouteFlow("app", "orders", "z", 8, 0, 0)])
+    ] == [*"zabc"]
 
 
 def test_an_unknown_virtual_host_is_said(
@@ -183,3 +183,9 @@ def test_topologies_are_kept_by_virtual_host_and_period(tmp_path: Path) -> None:
         topologies.get("other")
     with pytest.raises(BadRequestError):
         topologies.request("/", 5, 5, "ann")
+
+
+def test_a_route_names_whose_messages_it_has() -> None:
+    facts = {"exchange": "shop", "recorded_at": 1, "answered": None, "user": "fraud"}
+    event = {**facts, "type": 0, "routed_queues": '["billing"]'}
+    assert FlowRow("routes", "fraud", "shop", "billing") in [*flows_of(event)]

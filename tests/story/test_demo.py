@@ -47,7 +47,7 @@ def test_the_demo_stays_up_with_the_expected_chain_until_it_is_interrupted(tmp_p
     assert (demo.returncode, errors) == (0, "")
     said = "".join(lines)
     right = re.search(r"^Right: the chain has exactly the (\d+) events", said, re.MULTILINE)
-    quiet = re.search(r"^The file also has (\d+) heartbeats", said, re.MULTILINE)
+    quiet = re.search(r"^It also has (\d+) heartbeats", said, re.MULTILINE)
     assert right, said
     assert quiet, said
     (export,) = tmp_path.rglob("*.jsonl")
@@ -74,7 +74,7 @@ def test_a_second_demo_in_the_same_folder_says_so_in_one_line(tmp_path: Path) ->
         with start(tmp_path, free_port()) as demo:
             _, errors = demo.communicate(timeout=SECONDS)
     assert demo.returncode == 1
-    assert errors.splitlines() == ["demo: a demo is running in this checkout already: end that one"]
+    assert errors.splitlines() == [f"demo: a demo is running in {tmp_path} already: end that one"]
 
 
 def test_a_broker_that_is_down_is_one_line_and_not_a_wait(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from itertools import islice
 from typing import TypeAlias
 
+from app.broker import bundles
 from app.broker.consumer import TRACE_QUEUE
-from app.broker.deliveries import Arrival
-from app.broker.firehose import parse
+from app.broker.deliveries import UNREAD, Arrival
+from app.broker.firehose import BUNDLE_KEY, parse
 from app.broker.own import Own
 from app.broker.trace_queue import Bookmark, QueueState
 from app.tracker.taken import Selection
@@ -28,6 +28,7 @@ class QuietStream:
     remark = None
     waits = is_over = False
     buffer_size = taken = unacknowledged = 0
+    records_per_message = most_per_message = 1
     is_cluster = False
     traces_replies = True
     sentinel = None
@@ -47,6 +48,12 @@ class QuietStream:
 
     async def ask_channels(self) -> None:
         pass
+
+    async def wait_for_bundles(self) -> None:
+        """They are in the queue already."""
+
+    async def is_last_bundle_here(self) -> bool:
+        return True
 
     async def ready_messages(self) -> int:
         return 0
@@ -99,17 +106,27 @@ class FilledStream(QuietStream):
     async def batch(self, most: int, linger: float) -> Sequence[Arrival]:
         await asyncio.sleep(0)
         self._source.before_each()
-        returned = self._source.returned
-        again = [returned.popleft() for _ in range(min(most, len(returned)))]
-        messages = [*again, *islice(self._source.new, most - len(again))]
-        if not messages:
+        batch: list[Arrival] = []
+        while len(batch) < most and (following := self._next()) is not None:
+            message, redelivered = following
+            self._tag += 1
+            self.held.append(message)
+            arrival = Arrival(self._tag, redelivered, *message, now() + self._tag)
+            if arrival.routing_key == BUNDLE_KEY:
+                arrival.bundle = bundles.read_head(arrival.header)
+            batch += bundles.open_bundle(arrival)
+        for record in batch:
+            if record.message is UNREAD:
+                record.message = parse(record.routing_key, record.header, record.body, record.at)
+        if not batch:
             self._source.is_through()
-        first, self._tag, at = self._tag + 1, self._tag + len(messages), now()
-        self.held.extend(messages)
-        return [
-            Arrival(tag, tag - first < len(again), *message, at + tag, parse(*message, at + tag))
-            for tag, message in enumerate(messages, first)
-        ]
+        return batch
+
+    def _next(self) -> tuple[Message, bool] | None:
+        if self._source.returned:
+            return self._source.returned.popleft(), True
+        message = next(self._source.new, None)
+        return None if message is None else (message, False)
 
     async def acknowledge(self, tag: int) -> None:
         for _ in range(len(self.held) - (self._tag - tag)):

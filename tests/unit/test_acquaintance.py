@@ -24,7 +24,7 @@ SECOND = 1_000_000
 
 
 class Message:
-    tag, at, redelivered = 1, 0, False
+    tag, at, redelivered, is_last = 1, 0, False, True
 
     def __init__(self, message: Record | Unreadable) -> None:
         self.message = message

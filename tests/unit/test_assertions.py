@@ -31,7 +31,8 @@ from model.assertions.assertion import (
 )
 from model.assertions.judging import AssertionVerdict, Causation, judge
 from model.assertions.language import MOST_ASSERTIONS, from_json, to_json, to_yaml
-from model.conversations import Conversation, conversation_of
+from model.conversations.assembly import conversation_of
+from model.conversations.conversation import Conversation
 from model.happened import Cause, ConversationEvent
 from model.words import EventType, Match
 

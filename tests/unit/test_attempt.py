@@ -122,6 +122,7 @@ class FakeSource(QuietSource):
         taken: Selection,
         before: Selection,
         *,
+        again: int,
         passing: bool,
     ) -> AsyncIterator[FakeStream]:
         self.asked.set()

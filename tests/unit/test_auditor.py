@@ -49,6 +49,8 @@ class World:
             publishes=self.counted, deliveries_at_least=0, deliveries_at_most=0, started={"n": 1}
         )
 
+    most_per_message = 1
+
     async def queued(self) -> int:
         return self.queue
 

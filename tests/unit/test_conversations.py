@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from model.conversations import (
-    BrokerAct,
-    Conversation,
-    MessageFailure,
-    Outcome,
-    PublisherRecord,
-    conversation_of,
-    duration_words,
-    sentence_of,
-)
+from model.conversations.assembly import conversation_of
+from model.conversations.consumers import PublisherRecord
+from model.conversations.conversation import Conversation
+from model.conversations.deliveries import BrokerAct
+from model.conversations.messages import MessageFailure, Outcome
+from model.conversations.pace import Pace
+from model.conversations.sentences import duration_words, sentence_of
+from model.conversations.states import Position, State
 from model.deaths import Death, Loss
 from model.error_queues import Forward
 from model.gaps import Gap
 from model.happened import Cause, ConversationEvent, sort_causes
 from model.movers import mover_of
+from model.sound import Evidence
 from model.times import Microseconds
 from model.words import Disposition, EventType, Match, Via
+from tests.unit.test_pace import steady
 
 SECOND = 1_000_000
 
@@ -100,7 +100,10 @@ def test_what_a_consumer_publishes_without_naming_a_cause_may_go_on_what_it_was_
     unnamed: int, via: Via, outcome: Outcome
 ) -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
-    publishers = {1: PublisherRecord(9, 5, 0), 2: PublisherRecord(unnamed, 4, 1)}
+    publishers = {
+        1: PublisherRecord(9, Evidence(5, 0)),
+        2: PublisherRecord(unnamed, Evidence(4, 1)),
+    }
     found = conversation_of(events[0], events, {}, via=via, publishers=publishers)
     assert found.outcome is outcome
     said = (
@@ -134,7 +137,7 @@ def test_who_names_only_one_of_several_messages_may_have_gone_on_with_the_others
     events += [sent(each, 2)._replace(participant=2, routed_queues=("x",)) for each in named]
     events += [got(each + 1, 3, each, "x")._replace(participant=3) for each in named]
     causes = {each: (Cause(cause, "r", "parent"),) for each, cause in named.items()}
-    publishers = {2: PublisherRecord(0, 4, 4, newest=newest, cutoff=since)}
+    publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=newest, cutoff=since)}
     found = conversation_of(events[0], events, causes, via=via, publishers=publishers)
     assert found.outcome is outcome
     said = "billing published for others since, and names nothing that came of a message here"
@@ -142,7 +145,60 @@ def test_who_names_only_one_of_several_messages_may_have_gone_on_with_the_others
     yet = "billing has published nothing since it was handed a message here, and may yet"
     assert found.sentence.endswith(yet) is (outcome is Outcome.open)
     both = sentence_of(events[0], (), found.counts, 1, silent=("billing", "mail"))
+    assert "via=conversation" not in both
     assert "billing and mail published for others since, and name nothing" in both
+
+
+@pytest.mark.parametrize(
+    ("last_at", "asker", "outcome"),
+    [
+        (9, 2, Outcome.done),
+        (6, 2, Outcome.unknown),  # before the reply: it may go on after it
+        (9, 4, Outcome.unknown),  # by another
+    ],
+)
+def test_who_publishes_after_a_reply_for_what_made_it_ask_goes_on_with_the_reply(
+    last_at: int, asker: int, outcome: Outcome
+) -> None:
+    """Billing (2) is handed an order (3), asks the bank (3), is answered, and tells the shop."""
+    last = sent(last_at, 6)._replace(participant=asker, routed_queues=("told",))
+    events = [
+        sent(1, 0, "work"),
+        got(2, 1, 1, "work"),
+        sent(3, 2, "bank")._replace(participant=2),
+        got(4, 3, 3, "bank")._replace(participant=3),
+        sent(7, 4, "answers")._replace(participant=3),
+        got(8, 5, 7, "answers"),
+        last,
+        got(10, 7, last_at, "told")._replace(participant=1),
+    ]
+    causes = {
+        3: (Cause(2, "r", "parent"),),
+        7: (Cause(4, "r", "reply"),),
+        last_at: (Cause(2, "r", "parent"),),
+    }
+    publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=(12, 9, 6, 3))}
+    found = conversation_of(events[0], events, causes, publishers=publishers)
+    assert found.outcome is outcome
+
+
+@pytest.mark.parametrize(("last", "outcome"), [(9, Outcome.done), (5, Outcome.unknown)])
+def test_what_names_the_first_attempt_after_a_later_one_goes_on_with_it(
+    last: int, outcome: Outcome
+) -> None:
+    """Celery's retry has the first attempt's id, and so does the parent of what it publishes."""
+    events = [
+        sent(1, 0, "work"),
+        got(2, 1, 1, "work"),
+        sent(6, 2, "work")._replace(participant=2),
+        got(7, 3, 6, "work"),
+        sent(last, 4, "told")._replace(participant=2),
+        got(10, 5, last, "told")._replace(participant=1),
+    ]
+    causes = {6: (Cause(2, "r", "forward"),), last: (Cause(1, "r", "parent"),)}
+    publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=(12, 9, 6, 5))}
+    found = conversation_of(events[0], events, causes, publishers=publishers)
+    assert found.outcome is outcome
 
 
 @pytest.mark.parametrize(
@@ -155,13 +211,13 @@ def test_a_suggestion_makes_no_conversation_done(
     events = [sent(1, 0, "work", "more"), got(3, 1, 1, "work")]
     events += [sent(4, 2, "x")._replace(participant=2), got(5, 3, 4, "x")._replace(participant=3)]
     causes = {4: (Cause(3, "r", kind),)}
-    publishers = {2: PublisherRecord(0, 4, 4, newest=(4,))}
+    publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=(4,))}
     events.append(got(6, 3, 1, "more")._replace(participant=3))
     if is_after:  # it names what is of the conversation by a suggestion alone
         events.append(sent(7, 4, "y")._replace(participant=3))
         events.append(got(8, 5, 7, "y")._replace(participant=4))
         causes[7] = (Cause(5, "r", "parent"),)
-        publishers = {3: PublisherRecord(0, 4, 4, newest=(7,))}
+        publishers = {3: PublisherRecord(0, Evidence(4, 4), newest=(7,))}
     found = conversation_of(events[0], events, causes, via=Via.conversation, publishers=publishers)
     assert found.outcome is outcome
     how = found.messages[1].how
@@ -178,10 +234,9 @@ def test_a_consumer_that_has_never_published_for_what_it_was_handed_is_not_waite
 @pytest.mark.parametrize(
     ("first_at", "now", "outcome"),
     [
-        (0.5, 2.1, Outcome.open),  # ten times as long as billing took is 1 s
-        (0.5, 2.4, Outcome.open),
-        (0.5, 2.6, Outcome.done),
-        (0, 2.1, Outcome.done),  # its first event is gone, and with it its time
+        (0.5, 10.4, Outcome.open),  # programs that start may take seconds
+        (0.5, 10.6, Outcome.done),
+        (0, 10.4, Outcome.done),  # its first event is gone, and with it its time
         (0.5, None, Outcome.done),
     ],
 )
@@ -192,7 +247,7 @@ def test_who_never_published_is_waited_for_until_others_would_have(
     events.append(got(4, 0.5, 3, "x")._replace(participant=3))
     moment = None if now is None else round(now * SECOND)
     publishers = {
-        2: PublisherRecord(0, 1, 1, newest=(3,)),
+        2: PublisherRecord(0, Evidence(1, 1), newest=(3,)),
         3: PublisherRecord(first_at=round(first_at * SECOND)),
     }
     causes = {3: (Cause(2, "r", "parent"),)}
@@ -200,17 +255,97 @@ def test_who_never_published_is_waited_for_until_others_would_have(
     assert found.outcome is outcome
 
 
+QUICK = steady(100, took=SECOND // 5, every=SECOND // 100, until=6 * SECOND // 5)
+STILL = steady(100, took=2 * SECOND, every=SECOND, until=2 * SECOND)
+SLOW = steady(100, took=2 * SECOND, every=SECOND, until=15 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("pace", "now", "outcome"),
+    [
+        (None, 10.2, Outcome.open),
+        (None, 10.4, Outcome.done),
+        (QUICK, 1.2, Outcome.done),
+        (steady(7, took=1, every=1), 1.2, Outcome.open),  # too few to say
+        (SLOW, 15, Outcome.done),
+        (STILL, 15, Outcome.open),
+    ],
+)
+def test_who_published_just_now_may_publish_more_for_the_same_message(
+    pace: Pace | None, now: float, outcome: Outcome
+) -> None:
+    events = [sent(1, 0, "work"), got(2, 0.1, 1, "work"), sent(3, 0.3, "x")._replace(participant=2)]
+    events.append(got(4, 0.5, 3, "x")._replace(participant=3))
+    publishers = {2: PublisherRecord(0, Evidence(1, 1), newest=(3,))}
+    found = conversation_of(
+        events[0],
+        events,
+        {3: (Cause(2, "r", "parent"),)},
+        publishers=publishers,
+        paces={2: pace} if pace else {},
+        now=round(now * SECOND),
+    )
+    assert found.outcome is outcome
+    assert ("just now" in found.sentence) is (outcome is Outcome.open)
+
+
+@pytest.mark.parametrize(
+    ("keys", "unkeyed", "ends", "now", "outcome"),
+    [
+        (("k",), 1, (2,), 11.1, Outcome.done),
+        (("k",), 1, (2,), 10.9, Outcome.open),  # it may be at it still
+        (("k",), 1, (), 11.1, Outcome.unknown),  # something came of others like it: it may be slow
+        (("k",), 4, (2,), 11.1, Outcome.unknown),  # by a new key, it may have gone on with it
+        (("k",), None, (2,), 11.1, Outcome.unknown),
+        ((), 1, (2,), 11.1, Outcome.unknown),
+    ],
+)
+def test_who_publishes_since_by_earlier_messages_keys_goes_on_with_those_alone(
+    keys: tuple[str, ...],
+    unkeyed: int | None,
+    ends: tuple[int, ...],
+    now: float,
+    outcome: Outcome,
+) -> None:
+    events = sent(1, 0, "work", keys=keys), got(2, 1, 1, "work")
+    publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=(9, 8, 4), unkeyed=unkeyed)}
+    moment, way = round(now * SECOND), Via.conversation
+    given = {"publishers": publishers, "dead_ends": ends, "now": moment}
+    found = conversation_of(events[0], events, {}, via=way, **given)
+    assert found.outcome is outcome
+
+
+@pytest.mark.parametrize(("via", "is_shown"), [(Via.links, True), (Via.conversation, False)])
+def test_where_messages_have_keys_silence_along_links_points_to_them(
+    via: Via, is_shown: bool
+) -> None:
+    events = sent(1, 0, "work", keys=("k",)), got(2, 1, 1, "work")
+    publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=(9,))}
+    found = conversation_of(events[0], events, {}, via=via, publishers=publishers)
+    assert found.outcome is Outcome.unknown
+    assert found.sentence.endswith(": see via=conversation, as messages have keys") is is_shown
+
+
 def test_who_only_begins_conversations_is_not_waited_for() -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
-    publishers = {2: PublisherRecord(0, 4, 0, only_begins=True)}
+    publishers = {2: PublisherRecord(0, Evidence(4, 0), only_begins=True)}
     assert conversation_of(events[0], events, {}, publishers=publishers).outcome is Outcome.done
+
+
+def test_who_only_begins_conversations_is_not_waited_for_at_a_dead_end() -> None:
+    events = sent(1, 0, "work", keys=("k",)), got(2, 1, 1, "work")
+    for only_begins, outcome in ((True, Outcome.done), (False, Outcome.open)):
+        record = PublisherRecord(0, Evidence(4, 0), only_begins=only_begins, unkeyed=0)
+        parts = {"publishers": {2: record}, "dead_ends": [2], "now": 2 * SECOND}
+        found = conversation_of(events[0], events, {}, via=Via.conversation, **parts)
+        assert found.outcome is outcome
 
 
 def test_what_was_given_back_is_not_gone_on_with() -> None:
     again = got(4, 2, 1, "work", Match.redelivered)._replace(participant=3)
     events = sent(1, 0, "work"), got(3, 1, 1, "work"), again
     causes = {4: (Cause(3, None, "returned"),)}
-    publishers = {2: PublisherRecord(0, 4, 4, newest=(9,))}
+    publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=(9,))}
     found = conversation_of(events[0], events, causes, publishers=publishers)
     assert found.outcome is Outcome.done
     # Nor has whoever was handed it then gone on with it.
@@ -232,7 +367,7 @@ def test_what_was_rejected_is_not_gone_on_with(
     settlement: Disposition, newest: tuple[int, ...], outcome: Outcome
 ) -> None:
     events = sent(1, 0, "work"), got(3, 1, 1, "work")._replace(settlement=settlement)
-    publishers = {2: PublisherRecord(0, 4, 4, newest=newest)}
+    publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=newest)}
     found = conversation_of(events[0], events, {}, publishers=publishers)
     assert found.outcome is outcome
     assert ("may yet" in found.sentence) is (outcome is Outcome.open)
@@ -254,7 +389,7 @@ def test_a_settlement_says_how_long_a_message_was_in_hand_beside_what_was_publis
     assert (took.settlement, took.settled_after) == (Disposition.auto, None)
     assert [each.outcome for each in found.messages] == [Outcome.done, Outcome.open]
     assert found.outcome is Outcome.open
-    assert found.sentence.endswith("in 4.0 s; 1 is in the hands of billing")
+    assert found.sentence.endswith("in 4.0 s. 1 is in the hands of billing")
     early = settled(got(2, 1, 1, "work"), Disposition.rejected, 0.5)  # the service was behind
     [copy] = told(sent(1, 0, "work"), early).messages[0].copies
     assert copy.deliveries[0].settled_after is None
@@ -262,7 +397,7 @@ def test_a_settlement_says_how_long_a_message_was_in_hand_beside_what_was_publis
 
 def test_what_spans_tell_is_said_beside_what_messages_name() -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
-    publishers = {2: PublisherRecord(3, 4, 1, 2)}
+    publishers = {2: PublisherRecord(3, Evidence(4, 1, spanned=2))}
     found = conversation_of(events[0], events, {}, via=Via.links, publishers=publishers)
     assert [each.coverage_by_spans for each in found.participants] == [None, 0.5]
 
@@ -325,6 +460,66 @@ def test_what_became_of_a_message(
 ) -> None:
     found = told(*events)
     assert (found.outcome, found.messages[0].failure) == (outcome, failure)
+
+
+BACK = [got(n, n, 1, "work", Match.redelivered) for n in (2, 3, 4)]
+ACKNOWLEDGED = BACK[-1]._replace(settlement=Disposition.acknowledged)
+ANSWER = sent(5, 5, "mail")._replace(participant=2, name="billing")
+IN_HAND = BACK[0]._replace(settlement=Disposition.in_hand)
+
+
+@pytest.mark.parametrize(
+    ("events", "causes", "state", "position"),
+    [
+        ((sent(1, 0, "work"), got(2, 1, 1, "work")), {}, State.finished, None),
+        ((sent(1, 0, "work"), got(2, 1, 1, "work"), BACK[1]), {}, State.retried, None),
+        # Handed over again and again: known to be dealt with, or not.
+        ((sent(1, 0, "work"), *BACK), {}, State.failed, None),
+        ((sent(1, 0, "work"), *BACK[:2], ACKNOWLEDGED), {}, State.retried, None),
+        (
+            (sent(1, 0, "work"), *BACK, ANSWER, got(6, 6, 5, "mail")),
+            {5: 4},
+            State.retried,
+            None,
+        ),
+        # The message is named, not which of its deliveries; by somebody else it is no end.
+        ((sent(1, 0, "work"), *BACK, ANSWER, got(6, 6, 5, "mail")), {5: 1}, State.retried, None),
+        (
+            (sent(1, 0, "work"), *BACK, sent(5, 5, "mail"), got(6, 6, 5, "mail")),
+            {5: 1},
+            State.failed,
+            None,
+        ),
+        (
+            (sent(1, 0, "work"), *BACK, ANSWER),
+            {5: 4},
+            State.waiting,
+            Position("mail", None, Microseconds(5 * SECOND)),
+        ),
+        # The oldest that waits; who holds one counts before who was handed the last.
+        (
+            (sent(1, 0, "work", "mail"), got(2, 1, 1, "work"), sent(3, 2, "late")),
+            {3: 2},
+            State.waiting,
+            Position("mail", None, Microseconds(0)),
+        ),
+        (
+            (sent(1, 0, "work"), IN_HAND, sent(3, 3, "mail"), got(4, 4, 3, "mail")),
+            {3: 2},
+            State.in_work,
+            Position(None, "billing", Microseconds(2 * SECOND)),
+        ),
+        ((sent(1, 0),), {}, State.failed, None),
+    ],
+)
+def test_a_state_says_what_was_retried_and_where_the_others_are(
+    events: tuple[ConversationEvent, ...],
+    causes: dict[int, int],
+    state: State,
+    position: Position | None,
+) -> None:
+    found = told(*events, causes=causes)
+    assert (found.state, found.position) == (state, position)
 
 
 def test_a_message_in_an_error_queue_is_the_failure_of_the_one_it_was() -> None:
@@ -526,7 +721,7 @@ def test_a_conversation_that_a_gap_spans_is_not_known_to_be_done(
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
     found = conversation_of(events[0], events, {}, gaps=[gap])
     assert found.outcome is outcome
-    lacks = found.sentence.endswith("; some of it may be missing, in a gap")
+    lacks = found.sentence.endswith(". Some of it may be missing, in a gap")
     assert lacks is (outcome is Outcome.unknown)
 
 
@@ -541,11 +736,11 @@ def test_what_failed_or_waits_does_so_across_a_gap_too() -> None:
 
 def test_what_a_shovel_takes_elsewhere_is_not_done_and_it_owes_no_answer() -> None:
     taken = got(2, 1, 1, "a")._replace(mover="shovel s", name="Shovel s (none@one)")
-    noisy = {2: PublisherRecord(unnamed=9, reactions=9, newest=(9,), cutoff=5)}
+    noisy = {2: PublisherRecord(9, Evidence(9), newest=(9,), cutoff=5)}
     left = conversation_of(sent(1, 0, "a"), [sent(1, 0, "a"), taken], {}, publishers=noisy)
     assert (left.outcome, left.crossing_events()) == (Outcome.unknown, [2])
     assert left.sentence == (
-        "order: no message names it as its cause, in 1.0 s; 1 left by shovel s"
+        "order: no message names it as its cause, in 1.0 s. 1 left by shovel s"
     )
     events = [sent(1, 0, "a"), taken, sent(3, 2)._replace(mover="shovel s", routed_queues=("b",))]
     events.append(got(4, 3, 3, "b"))
@@ -604,3 +799,48 @@ def test_what_is_done_says_by_what(
     found = told(*events, causes={3: 2})
     assert (found.outcome, found.done_by) == (Outcome.done, basis)
     assert told(sent(1, 0, "work")).done_by is None
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ((sent(1, 0, "work"), got(2, 1, 1, "work")), None),
+        ((sent(1, 0),), "order reached no queue"),
+        (
+            (
+                sent(1, 0, "work"),
+                got(2, 1, 1, "work"),
+                got(3, 2, 1, "dead", Match.dead_lettered, REJECTED),
+            ),
+            "order died in work: rejected by billing; it went to dead",
+        ),
+        (
+            (
+                sent(1, 0, "work"),
+                got(3, 2, 1, "dead", Match.dead_lettered, Death("work", "maxlen", 1)),
+            ),
+            "order died in work: the queue was full; it went to dead",
+        ),
+        (
+            (
+                sent(1, 0, "work"),
+                *(got(n, n, 1, "work", Match.redelivered) for n in (2, 3, 4)),
+            ),
+            "order came back to work again and again, last handed to billing",
+        ),
+    ],
+)
+def test_a_failure_is_told_with_who_had_the_message_last_and_where_it_went(
+    events: tuple[ConversationEvent, ...], said: str | None
+) -> None:
+    assert told(*events).messages[0].failure_sentence == said
+
+
+def test_who_rejected_a_message_and_not_who_had_it_afterwards_is_named() -> None:
+    last = got(3, 2, 1, "work", Match.redelivered)._replace(name="mail")
+    letter = got(4, 9, 1, "dead", Match.dead_lettered, REJECTED)
+    events = (sent(1, 0, "work"), got(2, 1, 1, "work"), last, letter)
+    found = conversation_of(events[0], events, {4: (Cause(2, None, "rejected"),)})
+    assert found.messages[0].failure_sentence == (
+        "order died in work: rejected by billing; it went to dead"
+    )

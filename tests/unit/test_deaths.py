@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from app.tracker import Bounds, Deliver, Policy, Publish, Record, Tracker, fingerprint
-from app.tracker.fingerprint import MOST_ORIGINS, origins
+from app.tracker.matching.origins import MOST_ORIGINS, origins
+from model import deaths
 from model.words import Match
 from tests.model_broker.broker import channel
 
@@ -69,16 +70,32 @@ def test_so_do_they_where_a_delivery_waits_for_its_publish(monkeypatch: pytest.M
     assert waited < 2.2 * counted.bytes
 
 
+@pytest.mark.parametrize("window", [0, 1_000_000], ids=["one node", "a cluster"])
+def test_deaths_are_read_once_for_each_record(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    entries: list[object] = []
+    read = deaths._death
+    monkeypatch.setattr(deaths, "_death", lambda entry: entries.append(entry) or read(entry))
+    tracker = Tracker(Policy.channel, Bounds(reorder_window=window))
+    letter = dead(3)
+    headers = {**letter.properties["headers"], "x-opt-note": "a consumer's"}
+    letter = replace(letter, redelivered=True, properties={"headers": headers})
+    tracker.apply(letter, 0)
+    publish = Publish(channel("bob"), "x", ("key",), ("q",), letter.properties, b"body")
+    tracker.apply(publish, 2 * window)
+    assert len(entries) == 3 + 3
+    assert letter.deaths == publish.deaths
+
+
 def test_only_so_many_deaths_are_followed() -> None:
     assert len(list(origins(dead(3_200)))) == MOST_ORIGINS
 
 
 def test_a_dead_letter_finds_its_publish_behind_as_many_deaths_as_are_followed() -> None:
-    for deaths, expected in ((MOST_ORIGINS, Match.dead_lettered), (MOST_ORIGINS + 1, 0)):
-        publish = Publish(channel("bob"), "x", ("key",), (f"q{deaths - 1}",), {}, b"body")
+    for length, expected in ((MOST_ORIGINS, Match.dead_lettered), (MOST_ORIGINS + 1, 0)):
+        publish = Publish(channel("bob"), "x", ("key",), (f"q{length - 1}",), {}, b"body")
         tracker = Tracker(Policy.channel, Bounds())
         tracker.apply(publish, 0)
-        (event,) = tracker.apply(dead(deaths), 1)
+        (event,) = tracker.apply(dead(length), 1)
         assert event.match == (expected or Match.unmatched)
 
 

@@ -7,9 +7,11 @@ import gzip
 import json
 import re
 import zlib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import cbor2
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -22,6 +24,7 @@ from app.tracker.links.expressions import TOO_LONG, TOO_MANY
 from app.tracker.links.names import NO_NAMES
 from app.tracker.links.probes import MOST_CAUSES
 from app.tracker.links.rules import MOST_INDEXED, MOST_RULES, NAMES_ITSELF, TOO_MANY_KEYS
+from app.tracker.packed import NOT_CBOR, NOT_PACKED
 from app.tracker.records import Channel, Deliver, Publish
 from model.bodies import (
     MOST_BYTES,
@@ -549,3 +552,101 @@ def test_a_mistake_is_said_in_one_line(text: str, said: str, tmp_path: Path) -> 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="No such file"):
         link_rules(tmp_path / "none", built_in=True)
+
+
+THROUGH_TEXTS = {**ORDER, "child": "$message.payload#/a/b/c", "parent": "$message.payload#/id"}
+
+
+@pytest.mark.parametrize(
+    ("body", "is_named", "refused"),
+    [
+        ({"a": {"b": {"c": "m1"}}}, True, {}),
+        ({"a": json.dumps({"b": {"c": "m1"}})}, True, {}),
+        ({"a": json.dumps({"b": json.dumps({"c": "m1"})})}, True, {}),
+        ({"a": '{"b": {"c"'}, False, {NOT_JSON: 1}),
+        ({"a": "[" * (MOST_DEPTH + 1)}, False, {TOO_DEEP: 1}),
+        ({"a": "text"}, False, {}),
+    ],
+)
+def test_a_place_leads_through_texts_that_are_json_within_the_bounds_of_bodies(
+    body: dict[str, Any], is_named: bool, refused: dict[str, int]
+) -> None:
+    rules = Rules([Rule.from_json(THROUGH_TEXTS)])
+    names = rules.read(Publish(CHANNEL, "", ("work",), (), {}, json.dumps(body).encode()))
+    assert bool(names.causes) is is_named
+    assert rules.refused == refused
+
+
+def test_no_more_than_two_texts_of_a_body_are_read() -> None:
+    places = [f"$message.payload#/{name}/id" for name in "abc"]
+    rules = Rules([Rule.from_json({**ORDER, "name": p[-4], "child": p}) for p in places])
+    body = {name: json.dumps({"id": f"m-{name}"}) for name in "abc"}
+    read = rules.read(Publish(CHANNEL, "", ("work",), (), {}, json.dumps(body).encode()))
+    assert len(read.causes) == 2
+
+
+CBOR = cbor2.dumps({"caused": {"by": "m1"}})
+PACKED = {**ORDER, "child": "$message.payload#/caused/by", "parent": "$message.payload#/id"}
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "is_named", "refused"),
+    [
+        (msgspec.msgpack.encode({"caused": {"by": "m1"}}), "application/x-msgpack", True, {}),
+        (msgspec.msgpack.encode({"caused": {"by": 17}}), "application/msgpack", True, {}),
+        (msgspec.msgpack.encode({"caused": json.dumps({"by": 1})}), "a/vnd.x+msgpack", True, {}),
+        (zlib.compress(msgspec.msgpack.encode({"caused": {"by": "m1"}})), "a/msgpack", True, {}),
+        (msgspec.msgpack.encode({"caused": {"by": "m1"}}), "application/json", False, {}),
+        (
+            msgspec.msgpack.encode({"caused": {"by": "m1"}})[:-1],
+            "a/msgpack",
+            False,
+            {NOT_PACKED: 1},
+        ),
+        (b"\xdd\x7f\xff\xff\xff", "a/msgpack", False, {NOT_PACKED: 1}),
+        (b"\x91" * 60_000, "a/msgpack", False, {NOT_PACKED: 1}),
+        (b"\x91\xd4\x01\x00", "a/msgpack", False, {NOT_PACKED: 1}),  # an extension's value
+        (b"\xdd\x00\x00\xff\x00" + b"\x01" * 0xFF00, "a/msgpack", False, {TOO_LARGE: 1}),
+        (b"\x91" + b"\xa1a" * 40_000, "a/msgpack", False, {TOO_LARGE: 1}),
+        (b"text", "application/msgpack", False, {}),
+        (CBOR, "application/cbor", True, {}),
+        (b"\xd9\xd9\xf7" + CBOR, "application/cloudevents+cbor", True, {}),  # it says so itself
+        (CBOR, "application/octet-stream", False, {}),
+        (CBOR[:-1], "application/cbor", False, {NOT_CBOR: 1}),
+        (b"\x9b\x3f" + b"\xff" * 7 + CBOR, "application/cbor", False, {NOT_CBOR: 1}),
+        (b"\xa1\x61a\x7b\x3f" + b"\xff" * 7, "application/cbor", False, {NOT_CBOR: 1}),
+        (b"\x81" * 60_000, "application/cbor", False, {NOT_CBOR: 1}),
+        (b"\x9f" * 60_000, "application/cbor", False, {NOT_CBOR: 1}),
+        (b"\xa1\x01\x02", "application/cbor", False, {NOT_CBOR: 1}),  # a number as a name
+        *(
+            (b"\x82" + tag + CBOR, "application/cbor", False, {NOT_CBOR: 1})
+            for tag in (
+                cbor2.dumps(datetime(2026, 1, 1, tzinfo=UTC)),
+                cbor2.dumps(1 << 400_000),
+                b"\xc4\x82\x01\x02",  # 2 * 10 ** 1
+                b"\xc5\x82\x01\x02",
+                b"\xd8\x23\x63a+b",  # a regular expression
+                b"\xd8\x1c\x81\x01",  # a list to refer to
+                b"\xda\x7f\xff\xff\xff\x01",
+            )
+        ),
+        (b"\x99\xff\x00" + b"\x01" * 0xFF00, "application/cbor", False, {TOO_LARGE: 1}),
+        (b"text", "application/cbor", False, {}),
+    ],
+)
+def test_bodies_in_messagepack_and_cbor_are_read_within_bounds(
+    body: bytes, content_type: str, is_named: bool, refused: dict[str, int]
+) -> None:
+    rules = Rules([Rule.from_json(PACKED)])
+    properties = {"content_type": content_type}
+    properties |= {"content_encoding": "deflate"} if body[:1] == b"x" else {}
+    record = Publish(CHANNEL, "", ("work",), (), properties, body)
+    assert bool(rules.read(record).causes) is is_named
+    assert rules.refused == refused
+
+
+@pytest.mark.parametrize("content_type", ["application/msgpack", "application/cbor"])
+@given(body=st.binary(max_size=300))
+def test_whatever_claims_to_be_packed_is_taken(content_type: str, body: bytes) -> None:
+    rules = Rules([Rule.from_json(PACKED)])
+    rules.read(Publish(CHANNEL, "", ("work",), (), {"content_type": content_type}, body))

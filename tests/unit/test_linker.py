@@ -650,3 +650,38 @@ def test_a_key_that_goes_in_by_one_name_and_comes_out_by_another_speaks_for_one_
     assert missed("front order-1", "notify order-1", "front order-1", "front order-2") == 0
     assert missed("shop order-3", "notify order-3", "front order-4") == 0
     assert missed("front order-3") == 1
+
+
+JOINT = Rules(
+    [
+        Rule.from_json(
+            {
+                "name": "joint",
+                "kind": "parent",
+                "child": "$message.property#/message_id",
+                "parent": f"$message.header#/{NAMED}",
+                "sure": False,
+                "joint": True,
+            }
+        )
+    ]
+)
+
+
+@pytest.mark.parametrize("parts", [2, 40])
+def test_all_messages_that_have_a_joint_id_led_to_the_one_that_it_is_of(parts: int) -> None:
+    tracker = Tracker(Policy.channel, Bounds(), rules=JOINT)
+    records: list[Record] = []
+    for part in range(parts):
+        records.append(publish("a", "work", id=f"p{part}", names="body"))
+        message = properties(f"p{part}", "body")
+        records.append(Deliver(at(f"w{part % 2}"), "x", ("key",), "work", False, message, b""))
+    *before, body = stamped([*records, publish("w1", "next", id="body")], tracker)
+    assert {edge.kind for edge in body.edges} == {EdgeKind.parent}
+    handed = [number for number, event in enumerate(before) if number % 2][-16:]
+    assert sorted(causes(body, before)) == handed
+    assert all(before[number].reference.clock.leq(body.reference.clock) for number in handed)
+    assert tracker.totals().links["joint"].found == min(parts, 16)
+    [other] = stamped([publish("w1", "next", id="no body")], tracker)
+    assert other.edges == ()
+    assert tracker.totals().links["joint"].unseen == 0

@@ -42,9 +42,21 @@ def test_each_value_is_one_that_a_rule_reads_there(
     for place, value in fields_of(properties, json.dumps(body).encode(), Counter()):
         expression = Expression.parse(place)
         assert str(expression) == place
-        raw = expression.find(trees[expression.source])
+        raw = expression.find(trees[expression.source], json.loads)
         of_table = expression.source is not Source.payload
         assert value.encode() in values(raw, Counter(), of_table=of_table)
+
+
+def test_what_stands_in_a_text_that_is_json_has_a_path_through_it() -> None:
+    inner = json.dumps({"id": "a1", "deeper": json.dumps(["b2"])})
+    assert fields_of(
+        {}, json.dumps({"envelope": inner, "note": "{no json"}).encode(), Counter()
+    ) == [
+        ("$message.payload#/envelope/id", "a1"),
+        ("$message.payload#/envelope/deeper", "b2"),
+        ("$message.payload#/envelope/deeper/-1", "b2"),
+        ("$message.payload#/note", "{no json"),
+    ]
 
 
 @given(st.binary(max_size=200))

@@ -228,6 +228,13 @@ def test_what_a_shovel_publishes_is_the_message_that_it_was_handed(world: World)
     assert world(other).edges == (), "a program may send its own message again"
 
 
+def test_a_client_whose_user_is_named_as_the_brokers_own_is_no_shovel(world: World) -> None:
+    client = Channel("one", "10.0.0.7:1 -> 10.0.0.9:5672", 1, "none")
+    world(publish())
+    world(Deliver(client, "", ("src",), "src", False, {}, b"m"))
+    assert world(Publish(client, "", ("dst",), ("dst",), {}, b"m")).edges == ()
+
+
 class Shovel:
     """A shovel between two queues: its connections within the broker, or through the network."""
 

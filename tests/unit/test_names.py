@@ -316,8 +316,10 @@ def test_what_is_no_record_is_an_error_and_no_crash():
         with pytest.raises((TypeError, AttributeError)):
             read(*odd)
     for properties, body in (([], b""), ({}, "")):
+        publish = Publish(CHANNEL, "", ("k",), (), {}, body)
+        msgspec.structs.force_setattr(publish, "properties", properties)
         with pytest.raises(TypeError):
-            read(Publish(CHANNEL, "", ("k",), (), properties, body), RULES)
+            read(publish, RULES)
 
 
 def grown(work: Callable[[], None]) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.parts import HERE, LONGEST, ORDER, QUICK
+from tests.parts import HERE, LONGEST, ORDER, QUICK, RELEASE
 
 
 def test_every_folder_with_tests_has_its_place_in_the_order() -> None:
-    assert {path.parent.name for path in HERE.glob("*/test_*.py")} == set(ORDER)
+    assert {path.parent.name for path in HERE.glob("*/test_*.py")} == {*ORDER, RELEASE}
     assert len(ORDER) == len(set(ORDER))
     assert set(QUICK) < set(ORDER)
 

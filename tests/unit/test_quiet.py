@@ -36,9 +36,15 @@ def deliver(exchange: str, queue: str) -> Deliver:
         (deliver("orders", "celeryev.a1"), True),
         (deliver("orders", "orders"), False),
         (deliver("my.celeryev", "orders"), False),
+        (publish("MOL.HEARTBEAT", "MOL.HEARTBEAT.a", "MOL.HEARTBEAT.b"), True),
+        (publish("MOL-shop.DISCONNECT"), True),
+        (publish("", "MOL-shop.INFO.orders"), True),
+        (deliver("MOL.DISCOVER", "MOL.DISCOVER.orders"), True),
+        (publish("", "MOL.REQ.orders"), False),
+        (deliver("", "MOL.EVENT.mail"), False),
     ],
 )
-def test_celery_s_control_traffic_is_quiet_by_default(record: Record, quiet: bool) -> None:
+def test_what_clients_tell_of_themselves_is_quiet_by_default(record: Record, quiet: bool) -> None:
     covers = Quiet(DEFAULT)
     assert covers.covers(record) is quiet
     assert covers.covers(record) is quiet  # the second time it is remembered

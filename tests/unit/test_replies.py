@@ -53,8 +53,26 @@ def test_where_the_broker_traces_it_nothing_is_added() -> None:
     assert len(applied(here, REQUEST, REPLY)) == 2
 
 
-def test_nothing_is_added_for_a_request_that_was_not_seen() -> None:
-    assert len(applied(tracker(), REPLY)) == 1
+@pytest.mark.parametrize("routed", [(), (NAME,)])
+def test_a_reply_to_a_request_that_was_not_seen_has_a_gap_in_place_of_its_delivery(
+    routed: tuple[str, ...],
+) -> None:
+    here = tracker()
+    [answered] = applied(here, Publish(ANSWERS, "", (NAME,), routed, {}, b"answer"))
+    [omission] = here.checkpoint().omissions
+    assert (omission.previous, omission.is_untraced) == (answered.reference, True)
+
+
+def test_a_reply_whose_receiver_is_known_or_gone_has_no_gap() -> None:
+    here = tracker()
+    applied(here, REQUEST, REPLY)
+    here.end(ASKS.connection)
+    applied(here, REPLY, REQUEST)
+    assert here.checkpoint().omissions == []
+    traced = tracker()
+    traced.trace_replies(True)
+    applied(traced, REPLY)
+    assert traced.checkpoint().omissions == []
 
 
 def test_whoever_passes_the_request_on_does_not_get_the_reply() -> None:

@@ -166,6 +166,7 @@ class Source(QuietSource):
         taken: Selection,
         before: Selection,
         *,
+        again: int,
         passing: bool,
     ) -> AsyncIterator[Queue]:
         yield self._queue

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.tracker import Policy
+from model.gaps import Gap
 from model.sound import (
     FINE,
     AssumedParticipant,
@@ -20,6 +23,8 @@ from model.sound import (
     doubts_of,
     misfit_of,
 )
+from model.times import Microseconds
+from model.wording import Sentence
 
 
 def assumed(*numbers: int) -> list[AssumedParticipant]:
@@ -51,11 +56,11 @@ def test_an_assumed_participant_counts_where_its_span_overlaps(
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ((5,), "(shop@127.0.0.1 #5): it may be a part of another participant; "),
-        ((5, 6), "(shop@127.0.0.1 #5 and shop@127.0.0.1 #6): each may be a part "),
+        ((5,), "1 participant may belong to another: no name, or one of too many, "),
+        ((5, 6), "(shop@127.0.0.1 #5 and shop@127.0.0.1 #6). Connections that "),
         (
             (5, 6, 7, 8, 9),
-            "(shop@127.0.0.1 #5, shop@127.0.0.1 #6, shop@127.0.0.1 #7 and 2 more): each may ",
+            "(shop@127.0.0.1 #5, shop@127.0.0.1 #6, shop@127.0.0.1 #7 and 2 more). ",
         ),
     ],
 )
@@ -68,7 +73,7 @@ def test_assumed_participants_are_named_up_to_three(numbers: tuple[int, ...], sa
 def test_a_policy_that_does_not_fit_is_named_with_the_one_that_does() -> None:
     assert sentences([], Misfit("/", "channel", 40, 12)) == [
         "participants are channels, and 12 of 40 publishes are by channels that received nothing,"
-        " though their clients receive on others: their causes are not seen;"
+        " though their clients receive on others."
         " rabbitmq-itc restamp / --participant client sees it"
     ]
 
@@ -123,8 +128,8 @@ def test_two_names_of_which_one_only_receives_and_one_only_publishes_may_be_one_
     )
     misfit = misfit_of([named("shop web", publishes=9, receives=1), reading, writing])
     [said] = sentences([], misfit)
-    assert said.startswith("at a place that several programs share 'in' only receives and 'out'")
-    assert said.endswith("and so does one name for both")
+    assert said.startswith("'in' only receives and 'out' only publishes, as one user at a shared")
+    assert said.endswith("rabbitmq-itc restamp / --participant host")
     for other in (
         named("shop out", publishes=9, receives=1),
         named("other out", publishes=9, receives=0),
@@ -147,7 +152,38 @@ def test_an_answer_is_sound_without_doubts_whatever_was_quiet() -> None:
     certain = Certainty([], Soundness(quiet=3))
     assert (certain.sound, certain.doubts, certain.quiet) == (True, [], 3)
     doubtful = Certainty([], Soundness((Doubt("so", "do"),)))
-    assert (doubtful.sound, doubtful.doubts, doubtful.quiet) == (False, ["so; do"], 0)
+    assert (doubtful.sound, doubtful.doubts, doubtful.quiet) == (False, ["so. do"], 0)
+
+
+def test_caveats_say_all_that_restricts_an_answer_once() -> None:
+    time = Microseconds(1_700_000_000_000_000)
+    lost = Gap(1, 1, 2, time, time, "tracing was off")
+    chosen = Gap(2, 1, None, time, None, "only the queue a is taken", declared=True)
+    unreadable = replace(chosen, quarantined=1)
+    soundness = Soundness((Doubt("so", "Do"),), quiet=1_000)
+    assert Certainty([lost, chosen, chosen, unreadable], soundness).caveats == [
+        "Not complete: messages may be missing in 2 gaps of this span",
+        "Partial by choice: only the queue a is taken, since 2023-11-14 22:13:20 UTC",
+        "Not sound: so. Do",
+        "Not followed: at least 1,000 events of quiet traffic in this span",
+    ]
+    assert Certainty([], Soundness()).caveats == []
+
+
+@pytest.mark.parametrize(
+    ("evidence", "said"),
+    [
+        (Evidence(), "no message was published in answer to another yet"),
+        (Evidence(4, 4), "all 4 publishes that may have a cause name it"),
+        (
+            Evidence(4, 1, spanned=3),
+            "1 of 4 publishes that may have a cause name it, and spans tell 3 more",
+        ),
+    ],
+)
+def test_where_all_causes_are_told_nothing_is_advised(evidence: Evidence, said: str) -> None:
+    assert evidence.sentence == said
+    assert Evidence(4, 1, spanned=1).sentence.endswith(f" more. {Sentence.naming_remedy}")
 
 
 @pytest.mark.parametrize(
@@ -172,10 +208,8 @@ def test_what_the_policy_missed_is_said_with_rules_counts_and_the_better_policy(
     missed = [MissedLinks("celery-parent", 20), MissedLinks("reply", 40)]
     [doubt] = doubts_of([], None, missing(4, 5), missed)
     assert doubt.statement == (
-        "participants are channels; of 100 causes that messages of shop@10.0.0.7 #4 and"
-        " shop@10.0.0.7 #5 name by reply and celery-parent, 60 were only in the past of another"
-        " participant of the same program; causes that messages do not name may be missed the same"
-        " way"
+        "participants are channels: of 100 causes that shop@10.0.0.7 #4 and shop@10.0.0.7 #5 name"
+        " by reply and celery-parent, 60 had reached another participant of the same program"
     )
     assert doubt.remedy == "rabbitmq-itc restamp / --participant client sees it"
 

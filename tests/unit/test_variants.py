@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from model import variants
-from model.conversations import Conversation, conversation_of
+from model.conversations.assembly import conversation_of
+from model.conversations.conversation import Conversation
 from model.deaths import Death
 from model.described import json_of
 from model.happened import Cause, ConversationEvent

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from model.conversations import conversation_of
+from model.conversations.assembly import conversation_of
 from model.deaths import Loss
 from model.happened import ConversationEvent
 from model.times import Microseconds
-from model.where import STATISTICS_AGE, Fact, QueueView, WhereWord, strongest, whereabouts
+from model.where import ENQUEUED_WITHIN, Fact, QueueView, WhereWord, strongest, whereabouts
 from model.words import Disposition, EventType, Match
 
 SETTLED, HANDED_OVER, WAITING, DIED, NEVER, UNKNOWN = WhereWord
-LONG = 10 * STATISTICS_AGE
+LONG = 10 * ENQUEUED_WITHIN
 FULL, EMPTY = QueueView(5), QueueView(0)
 PUBLISH = ConversationEvent(
     *(1, EventType.published, Match.none, None, 1, "shop", Microseconds(0)),
@@ -77,10 +77,11 @@ def test_a_copy_that_was_handed_over(
         ({"q": QueueView(0, keeps=False)}, LONG, UNKNOWN),
         ({"q": QueueView(5, expected=6)}, LONG, UNKNOWN),
         ({"q": QueueView(5, is_limited=True)}, LONG, UNKNOWN),
-        ({"q": QueueView(5, expected=5, is_limited=True)}, LONG, WAITING),
-        ({"q": QueueView(5, expected=5, is_limited=True)}, 1, UNKNOWN),
-        ({"q": QueueView(5, expires_after=LONG - 1)}, LONG, UNKNOWN),
-        ({"q": QueueView(5, expires_after=LONG + 1)}, LONG, WAITING),
+        ({"q": QueueView(5, expected=5, is_limited=True)}, LONG, UNKNOWN),  # others came and went
+        ({"q": QueueView(5, expected=5, is_still=True, is_limited=True)}, LONG, WAITING),
+        ({"q": QueueView(5, is_still=True, expires_after=LONG - 1)}, LONG, UNKNOWN),
+        ({"q": QueueView(5, is_still=True, expires_after=LONG + 1)}, LONG, WAITING),
+        ({"q": QueueView(5, expires_after=LONG + 1)}, 1, UNKNOWN),  # traced late, and expired
     ],
 )
 def test_a_copy_that_nobody_was_handed(
@@ -98,8 +99,16 @@ def test_where_something_may_be_missing_nothing_waits_for_certain() -> None:
 
 def test_a_message_with_a_time_to_live_of_its_own() -> None:
     mortal = PUBLISH._replace(expiration="1000")
-    assert word(publish=mortal, queues={"q": FULL}, waited=999_999) is WAITING
-    assert word(publish=mortal, queues={"q": FULL}, waited=1_000_001) is UNKNOWN
+    still = FULL._replace(is_still=True)
+    assert word(publish=mortal, queues={"q": still}, waited=999_999) is WAITING
+    assert word(publish=mortal, queues={"q": still}, waited=1_000_001) is UNKNOWN
+    assert word(publish=mortal, queues={"q": FULL}, waited=999_999) is UNKNOWN
+
+
+def test_a_copy_that_came_back_waits_beside_those_that_the_record_expects() -> None:
+    for messages, expected in ((6, WAITING), (5, UNKNOWN)):
+        queues: dict[str, QueueView | None] = {"q": QueueView(messages, expected=5)}
+        assert word(handed(Disposition.returned), queues=queues) is expected
 
 
 def test_what_the_record_knows_to_be_gone_needs_no_broker() -> None:

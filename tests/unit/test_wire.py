@@ -23,6 +23,7 @@ from pamqp.header import ContentHeader
 from app.broker import _wire as wire
 from app.broker import firehose
 from app.broker.deliveries import Arrival
+from app.tracker.records import LARGE
 from drills.fuzz import damaged, messages
 from tests import plain_wire
 
@@ -113,7 +114,7 @@ def test_names_and_keys_that_are_no_texts_are_refused_where_they_are_many(odd: b
         pamqp.encode.field_table(TABLE)[4:] + nested(b"routing_keys", *[long_text(name)] * 470)[4:]
     )
     with pytest.raises(ValueError, match="routing_keys holds what is no text"):
-        wire.read_trace(header_with(len(trace).to_bytes(4, "big") + trace), True)
+        wire.read_record("publish.", header_with(len(trace).to_bytes(4, "big") + trace), b"")
 
 
 def test_a_date_beyond_any_calendar_is_a_number() -> None:
@@ -164,9 +165,10 @@ def test_the_last_counts_of_what_is_twice_in_a_table() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: wire.read_trace("text", True),  # type: ignore[arg-type]
-        lambda: wire.read_trace(b"", 1),  # type: ignore[arg-type]
-        lambda: wire.read_trace(b""),  # type: ignore[call-arg]
+        lambda: wire.read_record("publish.", "text", b""),  # type: ignore[arg-type]
+        lambda: wire.read_record(b"publish.", b"", b""),  # type: ignore[arg-type]
+        lambda: wire.read_record("publish.", b"", None),  # type: ignore[arg-type]
+        lambda: wire.read_record("publish.", b""),  # type: ignore[call-arg]
         lambda: wire.decode_headers(None),  # type: ignore[arg-type]
         lambda: wire.user_of("text"),  # type: ignore[arg-type]
         lambda: wire.DeliverySplitter().feed("text"),  # type: ignore[arg-type]
@@ -290,9 +292,10 @@ def read(reader: Callable[..., Any], *given: object) -> str | None:
 
 def is_read_as_in_python(header: bytes) -> None:
     assert read(wire.decode_headers, header) == read(plain_wire.decode_headers, header)
-    for is_publish in (True, False):
-        expected = read(plain_wire.read_trace, header, is_publish)
-        assert read(wire.read_trace, header, is_publish) == expected
+    for key in ("publish.orders", "deliver.b\0ll", "deliver", "delivery", "settle.closed", ""):
+        for body in (b"", bytes(LARGE + 1)):
+            expected = read(plain_wire.read_record, key, header, body)
+            assert read(wire.read_record, key, header, body) == expected
 
 
 @given(st.binary(max_size=120))
@@ -337,7 +340,7 @@ def test_nothing_is_leaked() -> None:
     def bytes_held_after(rounds: int) -> int:
         for _ in range(rounds):
             for each in broken:
-                read(wire.read_trace, each, True)
+                read(wire.read_record, "publish.", each, b"")
             splitter = wire.DeliverySplitter()
             splitter.divert(1, lambda _: None)
             splitter.feed(data + odd_key + data[:-1])

@@ -127,7 +127,8 @@ def cast_doubt(page: Page) -> None:
             return [doubted(each) for each in answer]
         if isinstance(answer, dict) and "sound" in answer:
             said = {"answer": "unknown"} if answer.get("answer") == "cannot have" else {}
-            return {**answer, **said, "sound": False, "doubts": [DOUBT]}
+            caveats = [f"Not sound: {DOUBT}"]
+            return {**answer, **said, "sound": False, "doubts": [DOUBT], "caveats": caveats}
         return answer
 
     change_answers(page, "**/itc_db/**", doubted)

@@ -14,7 +14,9 @@ def counted(world: Past, vhost: str, since: int, until: int) -> dict[str, Any]:
     """The lists of the topology of a period, in µs."""
     events = [e for e in world.events if e.vhost == vhost and since <= e.at < until]
     publishes = Counter((user(world, e), e.exchange) for e in events if not e.received)
-    routes = Counter((e.exchange, q) for e in events if not e.received for q in e.routed or ())
+    routes = Counter(
+        (user(world, e), e.exchange, q) for e in events if not e.received for q in e.routed or ()
+    )
     deliveries: defaultdict[tuple[str | None, ...], list[Event]] = defaultdict(list)
     for event in events:
         if event.received:
@@ -26,8 +28,15 @@ def counted(world: Past, vhost: str, since: int, until: int) -> dict[str, Any]:
             for (p, x), n in publishes.most_common()
         ],
         "routes": [
-            {"exchange": x, "queue": q, "messages": n, "dead_lettered": 0, "unmatched": 0}
-            for (x, q), n in routes.most_common()
+            {
+                "publisher": p,
+                "exchange": x,
+                "queue": q,
+                "messages": n,
+                "dead_lettered": 0,
+                "unmatched": 0,
+            }
+            for (p, x, q), n in routes.most_common()
         ],
         "deliveries": [
             delivery(world, key, found)

@@ -42,6 +42,7 @@ from app.tracker import (
 from app.tracker.links import BUILT_IN, Rules
 from tests.api import conftest as api
 from tests.api.fakes import FakeBroker, FakeSpark, FakeTraces, trace_status
+from tests.api.story import set_made
 from tests.web import history
 from tests.web.history import Event
 from tests.web.jobs import counted, verdicts
@@ -98,12 +99,14 @@ class Writer:
         events = self._world.events[stored:]
         for vhost, several in itertools.groupby(events, lambda event: event.vhost):
             trace = await store.traces.create(vhost, "channel")
+            await set_made(store, vhost, history.START)
             left = list(several)
             while left:
                 await self._append(store, trace.id, vhost, left[:AT_ONCE])
                 left = left[AT_ONCE:]
         for vhost in self._world.traces:
             await store.traces.create(vhost, "channel")
+            await set_made(store, vhost, history.START)
 
     async def _append(self, store: Store, trace_id: int, vhost: str, events: list[Event]) -> None:
         stamped = [one for event in events for one in self._stamped(event)]

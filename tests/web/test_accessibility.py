@@ -21,6 +21,7 @@ VIEWS = {
     "sequence": "#/conversations?vhost=%2F&event=500&view=sequence&panel=on",
     "failures": "#/conversations?vhost=%2F&filter=failures",
     "chain": "#/chain?a=3&b=1400",
+    "queue": "#/queue?vhost=%2F&queue=billing",
     "space-time": "#/space-time?vhost=%2F&event=500&list=on",
     "topology": "#/topology?vhost=%2F",
     "learn": "#/learn",

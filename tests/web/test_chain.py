@@ -56,7 +56,8 @@ def test_from_two_pins_to_the_downloaded_chain(
     page.get_by_role("button", name="Pin as B").click()
     expect(page.get_by_role("region", name="Pinned events")).to_contain_text("happened before")
     page.get_by_role("link", name="Compare and chain").click()
-    expect(page.locator(".pair-word")).to_have_text("happened before")
+    verdict = re.compile("^(caused|may have had a part in)$")
+    expect(page.locator(".pair-word")).to_have_text(verdict)
 
     between = history.past(world.events, world.events[b - 1]) & history.future(
         world.events[:b], world.events[a - 1]
@@ -124,7 +125,8 @@ def test_swapping_turns_the_relation_round(demo: Served, open_page: OpenPage) ->
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}")
     page.get_by_role("button", name="Swap").click()
-    expect(page.locator(".pair-word")).to_have_text("happened after")
+    verdict = re.compile("^(was caused by|may be a result of)$")
+    expect(page.locator(".pair-word")).to_have_text(verdict)
 
 
 def test_a_chain_across_a_gap_says_that_it_may_not_be_complete(
@@ -135,7 +137,7 @@ def test_a_chain_across_a_gap_says_that_it_may_not_be_complete(
     page = open_page(demo, f"#/chain?a={start}&b={end.id}")
     known = page.get_by_role("region", name="What is known")
     expect(known.locator(".badge").first).to_have_text("incomplete: 1 gap")
-    expect(page.get_by_text("Not complete.")).to_have_count(0)
+    expect(page.get_by_role("status").filter(has_text="Not complete:")).to_have_count(0)
 
 
 def test_an_answer_that_is_not_sound_says_why_and_claims_less(
@@ -148,15 +150,15 @@ def test_an_answer_that_is_not_sound_says_why_and_claims_less(
     known = page.get_by_role("region", name="What is known")
     expect(known).to_contain_text("between A and B:")
     expect(known).to_contain_text("not sound")
-    expect(page.get_by_role("status").filter(has_text="Not sound.")).to_have_count(0)
+    expect(page.get_by_role("status").filter(has_text="Not sound:")).to_have_count(0)
     known.get_by_text("Why?").click()
     expect(known).to_contain_text("give no name")
-    expect(page.get_by_text("As far as is known, neither influenced")).to_be_visible()
+    expect(page.locator(".pair-word")).to_have_text("has no known relation to")
     expect(page.get_by_text("No chain is known between them")).to_be_visible()
     expect(page.get_by_text("There may be one that was not recorded")).to_be_visible()
     expect(page.get_by_text("they failed independently")).to_have_count(0)
     drawer = page.get_by_role("complementary")
-    expect(drawer.get_by_text("Not sound. 2 participants")).to_have_count(2)
+    expect(drawer.get_by_text("Not sound: 2 participants")).to_have_count(2)
 
 
 def test_behind_a_delivery_whose_publish_was_not_seen_it_is_unknown(
@@ -171,8 +173,7 @@ def test_behind_a_delivery_whose_publish_was_not_seen_it_is_unknown(
     change_answers(page, "**/itc_db/touched?*", lambda said: {**said, "unknown": 3})
     page.goto(f"{demo.url}/#/chain?a={a}&b={b}")
     middle = page.locator(".pair-middle")
-    expect(middle.get_by_text("unknown", exact=True)).to_be_visible()
-    expect(middle).to_contain_text("As far as is known, neither influenced")
+    expect(middle).to_have_text("has no known relation toSwap")
     expect(page.locator(".pair-sentence")).to_contain_text("is of a publish that was not seen")
     expect(page.get_by_text("they failed independently")).to_have_count(0)
     expect(page.get_by_role("button", name="3 unknown")).to_be_visible()
@@ -187,7 +188,7 @@ def test_an_exports_result_has_its_own_caveats(
     server.parts.spark.doubts = [DOUBT]
     page = open_page(server, f"#/chain?a={a}&b={b}")
     export(page)
-    expect(page.locator(".chain-result").get_by_role("status")).to_contain_text("Not sound. 2")
+    expect(page.locator(".chain-result").get_by_role("status")).to_contain_text("Not sound: 2")
 
 
 def test_an_invalid_file_name_cannot_be_sent(demo: Served, open_page: OpenPage) -> None:
@@ -236,11 +237,15 @@ def test_one_event_that_caused_another_is_shown_with_the_way(
     way = page.get_by_role("region", name="Through")
     expect(way).to_contain_text("a shortest way: 1 message, 1 link")
     expect(way.locator("li")).to_have_text(
-        [f"#{start.id}", f"message #{end.prompt}", f"parent causation_id #{end.id}"]
+        [
+            re.compile(rf"^#{start.id} shop"),
+            re.compile(rf"^message\s+#{end.prompt} billing"),
+            re.compile(rf"^parent causation_id\s+#{end.id} billing"),
+        ]
     )
     page.get_by_role("button", name="Swap").click()
-    expect(middle).to_contain_text("happened after")
-    expect(way.locator("li").first).to_have_text(f"#{start.id}")
+    expect(middle).to_contain_text("was caused by")
+    expect(way.locator("li").first).to_have_text(re.compile(rf"^#{start.id} shop"))
 
 
 def test_the_way_says_what_the_broker_did(demo: Served, open_page: OpenPage) -> None:
@@ -261,7 +266,7 @@ def test_the_way_says_what_the_broker_did(demo: Served, open_page: OpenPage) -> 
     page.goto(f"{demo.url}#/chain?a={start.id}&b={end.id}")
     way = page.get_by_role("region", name="Through")
     expect(way).to_contain_text("a shortest way: 1 message, 1 act of the broker")
-    expect(way.locator("li").last).to_have_text(f"rejected #{end.id}")
+    expect(way.locator("li").last).to_have_text(re.compile(rf"^rejected\s+#{end.id} billing"))
     expect(page.locator(".chain-step").last).to_contain_text(f"rejected from #{end.prompt}")
     drawing = page.get_by_role("group", name="The chain, drawn")
     expect(drawing.locator(".arrow.link title").first).to_have_text("rejected")
@@ -270,17 +275,30 @@ def test_the_way_says_what_the_broker_did(demo: Served, open_page: OpenPage) -> 
     )
 
 
+def test_the_way_to_a_dead_letter_goes_by_whoever_rejected_it(demo: Served) -> None:
+    dead = next(e for e in demo.world.events if e.vhost == "/" and e.match == "dead_lettered")
+    answer = demo.answer(f"/itc_db/conversations/{dead.id}", limit="5000")
+    copies = [copy for message in answer["messages"] for copy in message["copies"]]
+    deliveries = [delivery for copy in copies for delivery in copy["deliveries"]]
+    [act] = next(each["acts"] for each in deliveries if each["event"] == dead.id)
+    path = demo.answer(f"/itc_db/compare/{dead.cause}/{dead.id}")["path"]
+    assert act["kind"] == "rejected"
+    assert [(step["cause"], step["how"]) for step in path] == [
+        (dead.cause, "message"),
+        (act["cause"], "rejected"),
+    ]
+
+
 def test_the_answer_is_no_more_than_is_evident(demo: Served, open_page: OpenPage) -> None:
     world = demo.world
     end = next(e for e in world.events[400:] if e.prompt and not e.named)
     page = open_page(demo, f"#/chain?a={end.prompt}&b={end.id}")
     middle = page.locator(".pair-middle")
-    expect(middle.get_by_text("may have", exact=True)).to_be_visible()
-    expect(middle).to_contain_text("A may have had a part in B.")
+    expect(middle).to_have_text("may have had a part inSwap")
     expect(page.get_by_role("region", name="Through")).to_have_count(0)
     a, b = concurrent_pair(world)
     page.goto(f"{demo.url}/#/chain?a={a}&b={b}")
-    expect(middle.get_by_text("cannot have", exact=True)).to_be_visible()
+    expect(middle).to_have_text("is concurrent withSwap")
 
 
 def test_the_chain_is_there_at_once_for_whoever_may_only_look(

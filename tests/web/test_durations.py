@@ -162,3 +162,39 @@ def test_hostile_names_are_text_and_those_without_a_place_are_said(
             expect(page.locator(".loading")).to_have_count(0)
             assert_unharmed(page)
         expect(page.get_by_text("counted together with others")).to_be_visible()
+
+
+def test_who_publishes_to_a_queue_is_as_its_messages_were_routed(
+    shop: Served, open_page: OpenPage
+) -> None:
+    """Of one exchange that all publish to; the map leads to the queue."""
+    page = open_page(shop, f"#/topology?vhost={VHOST}&newest=5000")
+    table = page.get_by_role("group", name="Publishers to queues")
+    link = page.get_by_role("link", name="billing", exact=True)
+    billing = table.get_by_role("row").filter(has=link)
+    expect(billing).to_have_count(1)
+    expect(billing.get_by_role("cell").first).to_have_text("fraud")
+    billing.get_by_role("link", name="billing", exact=True).click()
+    expect(page.get_by_role("heading", name="billing", exact=True)).to_be_visible()
+    for label, who in (("Who publishes to it", "fraud"), ("Who takes from it", "billing")):
+        rows = page.get_by_role("group", name=label).get_by_role("row")
+        expect(rows).to_have_count(2)
+        expect(rows.nth(1).get_by_role("cell").first).to_contain_text(who)
+        expect(rows.nth(1).get_by_role("cell").nth(2)).to_have_text(str(ORDERS))
+    times = page.get_by_role("group", name="How long its messages take").get_by_role("row")
+    expect(times).to_have_count(3)
+    newest = page.get_by_role("group", name="Newest messages").get_by_role("row")
+    expect(newest).to_have_count(11)
+    failed = page.get_by_role("group", name="What failed in it").get_by_role("row")
+    expect(failed.nth(1)).to_contain_text("rejected")
+
+
+def test_a_queue_is_found_by_its_name(shop: Served, open_page: OpenPage) -> None:
+    page = open_page(shop, f"#/overview?vhost={VHOST}")
+    box = page.get_by_role("textbox", name="What happened to")
+    box.fill("queue:dead")
+    box.press("Enter")
+    expect(page.get_by_role("heading", name="dead", exact=True)).to_be_visible()
+    rows = page.get_by_role("group", name="Who publishes to it").get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("fraud")  # of what billing rejected
+    expect(rows.nth(1).get_by_role("cell").nth(3)).not_to_have_text("0")

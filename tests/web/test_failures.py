@@ -58,7 +58,7 @@ def test_they_are_listed_newest_first_with_who_rejected_them(
     row = each(page).nth(place)
     expect(row).to_contain_text("Died rejected")
     expect(row).to_contain_text("stock → dead.orders")
-    by = row.get_by_role("link", name=died["by"]["name"].split("@")[0])
+    by = row.get_by_role("link", name=died["by"]["name"].split("@")[0] + "@")
     expect(by).to_have_attribute("title", f"Handed over by event {died['handed_over']}")
     by.click()
     expect(page.locator(".drawer h2")).to_have_text(f"#{died['handed_over']}")
@@ -153,6 +153,31 @@ def test_groups_count_them_and_lead_to_their_own(demo: Served, open_page: OpenPa
     expect(page).not_to_have_url(re.compile("queue=mail"))
 
 
+def test_the_largest_group_comes_first_and_tables_sort_by_a_press_on_a_head(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/conversations?filter=failures&vhost=%2F")
+    counts = groups(page).locator("td:first-child")
+    expect(counts.first).to_be_visible()
+
+    def numbers() -> list[int]:
+        return [int(text.replace(",", "")) for text in counts.all_inner_texts()]
+
+    largest_first = numbers()
+    assert len(set(largest_first)) > 1
+    assert largest_first == sorted(largest_first, reverse=True)
+    table = page.get_by_role("group", name="Groups of failures")
+    head = table.get_by_role("columnheader", name="Failures")
+    head.get_by_role("button").click()
+    expect(head).to_have_attribute("aria-sort", "ascending")
+    assert numbers() == sorted(largest_first)
+    head.get_by_role("button").click()
+    expect(head).to_have_attribute("aria-sort", "descending")
+    head.get_by_role("button").click()
+    expect(head).not_to_have_attribute("aria-sort", re.compile(".*"))
+    assert numbers() == largest_first
+
+
 def test_filters_are_in_the_address_and_a_reload_keeps_them(
     demo: Served, open_page: OpenPage
 ) -> None:
@@ -230,14 +255,18 @@ def test_what_makes_the_record_uncertain_is_said(
     serve: Callable[[Past], Served], demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/conversations?filter=failures&vhost=%2F")
-    expect(page.get_by_text("Not complete.")).to_be_visible()
+    known = page.get_by_role("region", name="What is known")
+    expect(known).to_contain_text("these failures:")
+    expect(known.locator(".badge").first).to_contain_text("incomplete")
     page.goto(f"{demo.url}/#/conversations?filter=failures")
-    expect(page.get_by_text("The record of 1 virtual host has gaps or doubts")).to_be_visible()
+    expect(known).to_contain_text("all virtual hosts")
+    expect(known.locator(".badge").first).to_contain_text("incomplete")
     world = failing(60, 1)
     world.complete("/")
     page = open_page(serve(world), "#/conversations?filter=failures")
     expect(each(page).first).to_be_visible()
-    expect(page.get_by_text("Not certain.")).to_have_count(0)
+    known = page.get_by_role("region", name="What is known")
+    expect(known.get_by_text("incomplete")).to_have_count(0)
 
 
 def test_that_there_are_none_is_said_with_what_it_rests_on(

@@ -49,6 +49,8 @@ FIELDS = {
         "q": "refund",
     },
     'participant_name:"orders (shop@10.0.0.7)"': {"participant_name": "orders (shop@10.0.0.7)"},
+    "participant:billing queue:x": {"participant_name": "billing", "queue": "x"},
+    "participant:17": {"participant": "17"},
     "header.tenant-id=acme": {"header.tenant-id": "acme"},
     'header."cloudEvents:id":17': {"header.cloudEvents:id": "17"},
     "message_id:m-1 correlation_id:a:b conversation:x=y": {
@@ -94,6 +96,7 @@ PROBLEMS = {
     'queue:"two words': ("The closing quote is missing.", "queue:two"),
     "queue:": ("queue needs a value.", None),
     "queue:a queue:b": ("queue is given twice.", None),
+    "participant:a participant_name:b": ("participant_name is given twice.", None),
     "channel:one": ("channel is a number.", None),
 }
 
@@ -188,6 +191,7 @@ def test_what_is_known_is_offered(demo: Served, open_page: OpenPage) -> None:
     newest = next(event for event in reversed(world.events) if event.vhost == "/")
     offered = {
         "participant_name:stock": 'participant_name:"stock@',
+        "participant:sto": "participant:stock",
         "exchange:not": "exchange:notify",
         "user:ship": None,
         "user:sho": "user:shop",

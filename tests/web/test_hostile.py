@@ -83,11 +83,10 @@ def test_an_address_full_of_markup_is_text_as_well(hostile: Served, open_page: O
 def test_a_name_from_right_to_left_leaves_the_time_behind_it_in_place(
     hostile: Served, open_page: OpenPage
 ) -> None:
-    name, time = open_page(hostile).evaluate(
+    name, time, first, second = open_page(hostile).evaluate(
         """async () => {
-          const { visible } = await import("/app/core/format.js");
+          const { said, visible } = await import("/app/core/format.js");
           const line = document.createElement("p");
-          line.textContent = `in ${visible("\\u05ea\\u05d5\\u05e8")} 204 ms`;
           document.body.append(line);
           const left = (text) => {
             const range = document.createRange();
@@ -96,7 +95,12 @@ def test_a_name_from_right_to_left_leaves_the_time_behind_it_in_place(
             range.setEnd(line.firstChild, from + text.length);
             return range.getBoundingClientRect().left;
           };
-          return [left("\\u05ea\\u05d5\\u05e8"), left("204")];
+          const name = "\\u05ea\\u05d5\\u05e8";
+          line.textContent = `in ${visible(name)} 204 ms`;
+          const places = [left(name), left("204")];
+          line.textContent = said(`${name} led to 1 more message. 1 died in ${name}-2`);
+          return [...places, left(name), left("led to")];
         }"""
     )
     assert name < time
+    assert first < second  # a sentence that begins with such a name

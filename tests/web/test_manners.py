@@ -292,3 +292,37 @@ def test_what_a_proxy_says_in_the_service_s_place_is_shown_as_an_error(
     expect(page.locator(".facts", has_text="Health")).to_contain_text("not ready SyntaxError")
     page.goto(f"{demo.url}/#/events")
     expect(page.locator(".histogram-foot")).to_contain_text("is not known: SyntaxError")
+
+
+def test_the_title_says_where_one_is_and_an_unknown_address_that_it_is_none(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/nowhere")
+    missing = page.get_by_text("There is no page nowhere: this is the overview.")
+    expect(missing).to_be_visible()
+    expect(page).to_have_title("Overview · rabbitmq-itc")
+    titles = {
+        "#/events?event=500&vhost=%2F": "#500 · Events · / · rabbitmq-itc",
+        "#/space-time": "Space-time · rabbitmq-itc",
+        "#/conversations?filter=failures": "Failures · Conversations · rabbitmq-itc",
+        "#/conversations?find=lamp": "lamp · Conversations · rabbitmq-itc",
+    }
+    for address, title in titles.items():
+        page.goto(f"{demo.url}/{address}")
+        expect(page).to_have_title(title)
+        expect(missing).to_have_count(0)
+    page.goto(f"{demo.url}/#/conversations?event=500&vhost=%2F")
+    keys = demo.answer("/itc_db/conversations/500")["keys"]
+    expect(page).to_have_title(re.compile(f"^{re.escape(keys[0])} · .* · Conversations · / · "))
+
+
+def test_on_a_phone_a_long_virtual_host_leaves_its_button_inside(
+    serve: Callable[[Past], Served], open_page: OpenPage
+) -> None:
+    world = Past()
+    world.vhosts = ["a-long-virtual-host-" * 10]
+    page = open_page(serve(world), width=390)
+    button = page.get_by_role("button", name="Start the trace").bounding_box()
+    assert button is not None
+    assert button["x"] > 0
+    assert button["x"] + button["width"] <= 390

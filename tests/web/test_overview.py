@@ -9,6 +9,7 @@ from typing import Any
 from playwright.sync_api import expect
 
 from app.tracker.links.memory import LinkCount
+from model.sound import Evidence
 from tests.web.conftest import OpenPage, cast_doubt, change_answers
 from tests.web.history import Event
 from tests.web.past import Past, demo_world, iso
@@ -197,9 +198,9 @@ def test_a_trace_that_is_not_sound_says_why(
     expect(page.get_by_text("Not sound")).to_have_count(0)
     cast_doubt(page)
     page.reload()
-    said = "Not sound. 2 participants are connections that give no name."
+    said = "2 participants are connections that give no name."
     expect(page.get_by_role("table").get_by_text(said).first).to_be_visible()
-    expect(page.locator(".figures")).to_contain_text("complete, not sound")
+    expect(page.locator(".figures")).to_contain_text("all have ended, not sound")
     page.goto(f"{server.url}/#/space-time?vhost=%2F")
     expect(page.get_by_text("Not sound: concurrent means as far as is known")).to_be_visible()
 
@@ -259,6 +260,7 @@ def test_causes_that_messages_name_are_shown_by_rule_with_what_is_missing_and_th
     )
     said = {"reactions": 2000, "explained": 412, "coverage": 0.206}
     said |= {"spanned": 1588, "coverage_by_spans": 0.794}
+    said["sentence"] = Evidence(2000, 412, spanned=1588).sentence
 
     def told(traces: list[dict[str, Any]]) -> list[dict[str, Any]]:
         some = {"/": said}
@@ -268,8 +270,7 @@ def test_causes_that_messages_name_are_shown_by_rule_with_what_is_missing_and_th
 
     change_answers(page, "**/itc_db/traces", told)
     expect(page.locator("tr:has(.coverage)").first).to_contain_text(
-        "Causes: 412 of 2,000 publishes that may have one name it (20.6 %);"
-        " of 1,588 others spans tell it (79.4 %)"
+        "412 of 2,000 publishes that may have a cause name it, and spans tell 1,588 more."
     )
     fit = page.get_by_text("fit 85 %")
     expect(fit).to_have_attribute(
@@ -299,5 +300,5 @@ def test_who_holds_what_is_listed_with_what_is_late_first(
     expect(rows).to_contain_text(
         [re.compile("billing.*longer than usual250 ms"), re.compile("stock.*not known")]
     )
-    rows.first.get_by_role("link", name="billing").click()
+    rows.first.get_by_role("link", name="billing").first.click()
     expect(page).to_have_url(re.compile("#/events.*settlement=in_hand"))

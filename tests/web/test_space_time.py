@@ -742,7 +742,7 @@ def test_concurrent_events_have_no_chain_to_draw(
     expect(page.get_by_text("neither can have influenced the other")).to_be_visible()
 
 
-CERTAIN = {"complete": True, "gaps": [], "sound": True, "doubts": [], "quiet": 0}
+CERTAIN = {"complete": True, "gaps": [], "sound": True, "doubts": [], "quiet": 0, "caveats": []}
 
 
 def test_a_conversation_is_drawn_with_its_lanes(

@@ -16,7 +16,7 @@ from tests.web.test_learn import HELD, judge, made, publishes
 
 # What the service says in words, of any answer.
 SAID = {"sentence", "reason", "remark", "why", "waiting_for", "last_error", "error", "note"}
-SAID |= {"unwatched", "doubts", "remarks", "stage"}
+SAID |= {"unwatched", "doubts", "remarks", "stage", "caveats", "failure_sentence"}
 THEIRS, OURS = "2026-02-03 04:05:06 UTC", "2026-02-03 13:05:06"
 SHOWN = """() => [document.body.innerText, ...window.drawn,
   ...[...document.querySelectorAll("[title], [aria-label]")]

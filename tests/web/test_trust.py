@@ -132,7 +132,7 @@ def test_of_all_virtual_hosts_together_each_gap_counts(demo: Served, open_page: 
     expect(trust(page)).not_to_contain_text("legacy")
 
 
-@pytest.mark.parametrize("state", ["waiting", "failed"])
+@pytest.mark.parametrize("state", ["waiting", "failed", "stopped"])
 def test_while_nothing_is_recorded_it_is_unknown(
     serve: Callable[[Past], Served], open_page: OpenPage, state: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 POLL_SECONDS = 0.05
+OWN_PORTS = range(20_000, 32_000)  # below those that Linux gives to clients
 LOG_LINES_SHOWN = 15
 # Whoever started us in the background or under nohup has these ignored; what we start has not.
 SIGNALS = ("env", "--default-signal=HUP,INT,QUIT")
@@ -33,11 +35,16 @@ def without_settings() -> dict[str, str]:
 
 
 def free_port() -> int:
-    """Return a TCP port that is free on the loopback interface at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a TCP port that is free on the loopback interface at this moment.
+
+    It is none that a client's end of a connection may get: a server that is down while its clients
+    try to come back would find it taken.
+    """
+    while True:
+        port = secrets.choice(OWN_PORTS)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def port_answers(port: int) -> bool:

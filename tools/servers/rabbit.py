@@ -32,7 +32,10 @@ def script(name: str) -> Path:
         path = Path(folder) / name
         if path.is_file():
             return path
-    raise ServerError(f"RabbitMQ is not installed ({name} not found): run tools/install")
+    raise ServerError(
+        f"RabbitMQ is not installed ({name} not found): install it (Debian: rabbitmq-server), or "
+        "name a broker by AMQP_URL and MANAGEMENT_URL"
+    )
 
 
 class Epmd:
@@ -244,7 +247,13 @@ class RabbitCluster(Broker):
     """Private nodes joined into one cluster; as a broker it is its first node."""
 
     def __init__(
-        self, size: int = 3, folder: Path | None = None, settings: Mapping[str, str] | None = None
+        self,
+        size: int = 3,
+        folder: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        *,
+        plugins: tuple[str, ...] = (),
+        plugins_folder: Path | None = None,
     ) -> None:
         self._folder = Folder(folder, "rabbitmq-itc-cluster-")
         self._epmd = Epmd(self._folder.path)
@@ -262,6 +271,8 @@ class RabbitCluster(Broker):
                 epmd=self._epmd,
                 cookie=cookie,
                 settings={**formation, **(settings or {})},
+                plugins=plugins,
+                plugins_folder=plugins_folder,
             )
             for name in names
         ]

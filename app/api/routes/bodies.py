@@ -197,3 +197,4 @@ class LinkRule(KnownFields):
     body_begins: str = ""
     sure: bool = True
     alone: bool = False
+    joint: bool = False

@@ -28,7 +28,9 @@ from app.api.signin.auth import Reader, User
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.failures import FailureFilter, FailureKind, FailurePage
 from app.stored.reading import EventFilter
-from model.conversations import Conversation, Outcome
+from model.conversations.conversation import Conversation
+from model.conversations.messages import Outcome
+from model.conversations.states import State
 from model.described import json_of
 from model.event import NOTHING_LARGE
 from model.sound import Certainty
@@ -74,8 +76,11 @@ class ConversationsQuery(WithHeaders):
     min_seconds: Seconds | None = Field(None, description="Of this duration or longer.")
     max_seconds: Seconds | None = Field(None, description="Of this duration or shorter.")
     outcome: Word[Outcome] | None = Field(None, description="What became of them.")
+    state: Word[State] | None = Field(None, description="Where they stand.")
     participant: Number | None = Field(None, description="With this participant of their trace.")
-    participant_name: Text | None = Field(None, description="With a participant of this name.")
+    participant_name: Text | None = Field(
+        None, description="With a participant or a service of this name."
+    )
     type: Text | None = Field(None, description="With a message of this type.")
     q: Text | None = Field(
         None, description="With this text in an exchange, queue, routing key or payload."
@@ -143,7 +148,8 @@ async def get_conversation(
         or conversation.counts.waiting
         or conversation.outcome in (Outcome.open, Outcome.unknown)
     )
-    last = LAST if is_open else answer.last
+    # A gap right behind the last event may hold one more, as the conversation itself says.
+    last = LAST if is_open else answer.last + 1
     certainty = await certainty_between(answer.trace_id, answer.root, last, parts)
     view = json_of(answer) | json_of(answer.conversation) | json_of(certainty) | ground.view
     async with parts.searches.turn(user.name):

@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from app.api.certainty import certainty_between
+from app.api.crossings import arrivals_in
 from app.api.described import answer_of, json_answer, returns
 from app.api.events import relate
 from app.api.openapi import LOCATION, READING, WITH_BODY, WRITING, answers, example
@@ -276,9 +277,9 @@ async def make_period(
     listed_rules: list[Json] = [
         {**rule.rule.to_json(), "origin": rule.origin.value} for rule in rules
     ]
-    request = folder.request(
-        vhost, file, period_of(since, until), Via(via), user.name, listed_rules
-    )
+    period, is_spans = period_of(since, until), file.endswith("otlp.json")
+    arrivals = await arrivals_in(vhost, period, user, parts) if is_spans else {}
+    request = folder.request(vhost, file, period, Via(via), user.name, listed_rules, arrivals)
     if parts.jobs.find_live(request) is None:
         await asyncio.to_thread(folder.check_room, vhost, file)
     return await asker.submit(request)
@@ -299,10 +300,9 @@ async def send_spans(
     user = asker.user
     await trace_id_of(vhost, user, asker.parts)
     user.must_read(vhost)
-    folder = asker.parts.folders.periods
-    return await asker.submit(
-        folder.send_request(vhost, period_of(since, until), Via(via), user.name)
-    )
+    period, folder = period_of(since, until), asker.parts.folders.periods
+    arrivals = await arrivals_in(vhost, period, user, asker.parts)
+    return await asker.submit(folder.send_request(vhost, period, Via(via), user.name, arrivals))
 
 
 @periods.get("/itc_db/periods", **returns(list[PeriodFile], READING))

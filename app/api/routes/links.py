@@ -105,7 +105,10 @@ async def list_proposals(user: Reader, parts: Parts, vhost: OfVhost) -> Response
     trace_id = await trace_id_of(vhost, user, parts)
     user.must_read(vhost)
     coverage, proposals = await find_proposals(trace_id, parts)
-    return json_answer(ProposalPage(vhost, coverage.looked_at, coverage.coverage, proposals))
+    sentence = (await parts.store.doubts.evidence(trace_id)).sentence
+    return json_answer(
+        ProposalPage(vhost, coverage.looked_at, coverage.coverage, sentence, proposals)
+    )
 
 
 @router.post(

@@ -11,17 +11,32 @@ from pydantic import Field
 
 from app.api.certainty import ListCertainty, certainty_of_list, record_of
 from app.api.described import json_answer, returns
-from app.api.openapi import READING_ONE
+from app.api.openapi import READING_ONE, example
 from app.api.parameters import Text
 from app.api.routes.queries import HEADERS, Filter, Moment, OfVhost, period_of
 from app.api.routes.traces import OfVhostOrAll, trace_id_of, trace_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import BadRequestError
-from app.stored.durations import DurationMap, SlowOwners, map_of, slow_owners
+from app.stored.causality import QueueTraffic
+from app.stored.durations import (
+    DurationMap,
+    SlowOwners,
+    UsualOwner,
+    map_of,
+    slow_owners,
+    usual_owners,
+)
 from app.stored.reading import Histogram, TracePeriod
 from model.described import json_of
-from model.durations import BY_HOUR, OwnerKind, compared_periods, counted_period
+from model.durations import (
+    BY_HOUR,
+    Owner,
+    OwnerKind,
+    OwnerRow,
+    compared_periods,
+    counted_period,
+)
 from model.sound import Certainty
 from model.times import DAY, HOUR, Microseconds, now
 
@@ -78,8 +93,58 @@ async def certainty_of_period(
     if since is not None and until is not None and since > until:
         raise BadRequestError("since is after until")
     record = await record_of(await trace_of(vhost, user, parts), since, until, parts)
-    facts = PeriodCertainty(vhost, since, until, record.begin, record.state, now())
+    state = (await parts.traces.status(vhost)).state
+    facts = PeriodCertainty(vhost, since, until, record.begin, state, now())
     return json_answer(json_of(facts) | json_of(record.period) | json_of(record.certainty))
+
+
+@router.get("/queue", **returns(QueueTraffic, READING_ONE))
+async def get_queue(
+    user: Reader,
+    parts: Parts,
+    vhost: OfVhost,
+    queue: Annotated[
+        Text, Query(description="The queue's name.", openapi_examples=example("orders"))
+    ],
+) -> Response:
+    """Show who publishes to a queue and who takes from it, and what waits there."""
+    trace_id = await trace_id_of(vhost, user, parts)
+    async with parts.searches.turn(user.name):
+        return json_answer(await parts.store.copies.of_queue(trace_id, vhost, queue))
+
+
+MOST_USUAL = 30
+"""Queues, and services, of one answer."""
+
+
+@router.get("/usual", **returns(list[UsualOwner], READING_ONE))
+async def list_usual(
+    user: Reader,
+    parts: Parts,
+    vhost: OfVhost,
+    at: Annotated[Moment | None, Query(description="At this time, else now.")] = None,
+    queues: Annotated[
+        list[Text], Query(max_length=MOST_USUAL, description="Of messages from these queues.")
+    ] = [],  # noqa: B006  read only
+    services: Annotated[
+        list[Text], Query(max_length=MOST_USUAL, description="Of messages to these services.")
+    ] = [],  # noqa: B006  read only
+) -> Response:
+    """Show how long messages usually waited and were handled at a time, before they took longer."""
+    trace_id = await trace_id_of(vhost, user, parts)
+    moment = now()
+    end = min(moment + HOUR, max(moment - BY_HOUR.retention, moment if at is None else at))
+    period = counted_period(end - 2 * HOUR, end, moment)
+    if period.resolution is BY_HOUR:
+        period = counted_period(end - 2 * DAY, end, moment)
+    names = {OwnerKind.queue: queues, OwnerKind.service: services}
+    owners = [(kind, name) for kind, several in names.items() for name in several]
+
+    async def read() -> dict[Owner, list[OwnerRow]]:
+        return {owner: await parts.store.durations.of(trace_id, owner, period) for owner in owners}
+
+    rows = await parts.store.at_once(read)
+    return json_answer(await asyncio.to_thread(usual_owners, period, rows))
 
 
 _BASELINES = {"hour": HOUR, "day": DAY, "week": 7 * DAY}

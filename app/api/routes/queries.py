@@ -167,7 +167,9 @@ class Filter(WithHeaders):
     user: Text | None = Field(None, description="By this user of the broker.")
     routing_key: Text | None = Field(None, description="With this routing key.")
     participant: Number | None = Field(None, description="Of this participant of its trace.")
-    participant_name: Text | None = Field(None, description="Of the participants of this name.")
+    participant_name: Text | None = Field(
+        None, description="Of the participants of this name, or of the service of this name."
+    )
     match: Word[Match] | None = Field(None, description="Matched in this way.")
     settlement: Word[Disposition] | None = Field(
         None, description="Settled so, or `in_hand`: held by its consumer now."

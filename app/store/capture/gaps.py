@@ -15,7 +15,7 @@ from app.store.database.engine import Dialect
 from app.store.database.subject import Subject, reads, writes
 from app.store.holding.leases import lock_trace
 from app.tracker.events import Omission
-from app.tracker.records import NOWHERE
+from app.tracker.records import NOWHERE, UNTRACED_REPLY
 from model.gaps import Gap
 from statements import PARAMETERS, Question, gaps_sql
 
@@ -169,7 +169,7 @@ async def note(connection: AsyncConnection, trace_id: int, **values: Any) -> int
 async def quarantine(
     connection: AsyncConnection, trace_id: int, omissions: Sequence[Omission], previous_id: int
 ) -> None:
-    """Declare a gap for each unreadable message behind the event ``previous_id``.
+    """Note a gap for each unreadable or untraced message behind the event ``previous_id``.
 
     Those with one reason between the same two events share a gap. Anybody can cause as many gaps
     as messages: beyond `MOST_NEAR` all others share one.
@@ -178,7 +178,8 @@ async def quarantine(
         return
     query = (
         select(_gaps.after_event_id, _gaps.reason, _gaps.id)
-        .where(_gaps.trace_id == trace_id, _gaps.quarantined > 0)
+        .where(_gaps.trace_id == trace_id)
+        .where(or_(_gaps.quarantined > 0, _gaps.reason.in_((UNTRACED_REPLY, CROWD))))
         .where(_gaps.after_event_id > previous_id - NEAR_EVENTS)
     )
     stored = {(row[0], row[1]): row[2] for row in await connection.execute(query)}
@@ -194,14 +195,15 @@ async def quarantine(
             "before_event_id": 1 + max(omission.previous.id or 0 for omission in group),
             "until": max(omission.record.recorded_at for omission in group),
         }
+        unread = sum(not omission.is_untraced for omission in group)
         if number := stored.get((after_id, reason)):
-            count = {"quarantined": _gaps.quarantined + len(group)}
+            count = {"quarantined": _gaps.quarantined + unread}
             longer = update(tables.gaps).where(_gaps.id == number).values(end | count)
             await connection.execute(longer)
             continue
         start = min(omission.record.recorded_at for omission in group)
         channel = NOWHERE if reason == CROWD else group[0].record.channel
         name = None if channel == NOWHERE else f"{channel.connection} ({channel.number})"
-        begin = {"after_event_id": after_id, "since": start, "quarantined": len(group)}
-        flags = {"suspected": False, "declared": True}
+        begin = {"after_event_id": after_id, "since": start, "quarantined": unread}
+        flags = {"suspected": False, "declared": unread > 0}
         await note(connection, trace_id, reason=reason, channel=name, **begin, **end, **flags)

@@ -23,12 +23,13 @@ async def add(
     connection: AsyncConnection, trace_id: int, omissions: Sequence[Omission], limit: int
 ) -> None:
     """Keep the newest ``limit`` messages: anybody may publish garbage."""
-    if not omissions:
-        return
     values = [
         {"trace_id": trace_id, **{name: getattr(omission.record, name) for name in _FIELDS}}
         for omission in omissions
+        if not omission.is_untraced
     ]
+    if not values:
+        return
     await connection.execute(insert(tables.quarantine), values)
     of_trace = _quarantine.trace_id == trace_id
     await keep_newest(connection, tables.quarantine, limit, of_trace)

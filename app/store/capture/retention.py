@@ -106,7 +106,7 @@ class Retention(Subject):
         await connection.execute(
             update(tables.traces)
             .where(_traces.id == trace_id)
-            .values(checkpoint=checkpoint.state, events=_traces.events - plan.events)
+            .values(checkpoint=checkpoint.state, events=_traces.events - plan.events, pruned=True)
         )
         changes, dialect = checkpoint.settlements, self.database.dialect
         await settlements.store(connection, dialect, trace_id, changes)

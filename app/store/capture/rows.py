@@ -6,16 +6,17 @@ building 500 rows takes a few milliseconds, and an object mapper takes several t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from hashlib import sha256
 from operator import attrgetter, itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
 
+from app.store.capture.settlements import Settled
 from app.store.database.engine import Dialect
 from app.stored.spans import context_of
-from app.tracker.events import ChannelState, Disposed, Edge, LostCopy, PendingCopy, StampedEvent
+from app.tracker.events import ChannelState, Edge, LostCopy, PendingCopy, StampedEvent
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.values import readable
 from model.words import IS_CONVERSATION, IS_FOUND_BY, Awareness, EdgeKind, EventType
@@ -23,7 +24,6 @@ from model.words import IS_CONVERSATION, IS_FOUND_BY, Awareness, EdgeKind, Event
 Row: TypeAlias = tuple[Any, ...]
 
 _encode = msgspec.json.Encoder().encode
-_UNKNOWN: Disposed = (None, None, None)
 _MOST_TEXTS = 2_000  # lists of words
 _KEY = itemgetter(2)
 _channel_fields = attrgetter("node", "connection", "number", "user")
@@ -31,13 +31,13 @@ _channel_state = attrgetter("last_event_id", "replies_to")
 _BOTH_ROLES = IS_CONVERSATION | IS_FOUND_BY
 
 
-class _Texts(dict[tuple[str, ...] | None, str | None]):
+class _Texts(dict[tuple[str, ...], str]):
     """Lists of words as they are stored; most come again and again."""
 
-    def __missing__(self, words: tuple[str, ...] | None) -> str | None:
+    def __missing__(self, words: tuple[str, ...]) -> str:
         if len(self) >= _MOST_TEXTS:
             self.clear()
-        text = self[words] = None if words is None else _encode(words).decode()
+        text = self[words] = _encode(words).decode()
         return text
 
 
@@ -49,50 +49,52 @@ def event_rows(
     trace_id: int,
     events: Iterable[StampedEvent],
     body_bytes: int,
-    settled: Mapping[int | None, Disposed],
+    settled: Settled,
 ) -> list[Row]:
     """Rows of ``events`` in the order of `OF_EVENTS`, each body cut to ``body_bytes``.
 
     A body that is an AMQP 1.0 value is stored as text. ``settled`` is by the events' ids.
     """
     encode, texts, flags = _encode, _TEXTS, dialect.flags
+    absent, blob = dialect.absent, dialect.blob
+    unknown = (absent, absent, absent)
     return [
         (
             reference.id,
             +record.event_type,  # a plain number, in half the time that int takes
             +event.match,
-            event.cause and event.cause.id,
-            event.candidates,
+            absent if event.cause is None else event.cause.id,
+            absent if event.candidates is None else event.candidates,
             flags[event.is_doubtful],
             event.participant,
             event.seq,
             event.lamport,
             event.recorded_at,
             record.exchange,
-            record.queue,
+            absent if record.queue is None else record.queue,
             texts[record.routing_keys],
-            texts[record.routed_queues],
+            absent if record.routed_queues is None else texts[record.routed_queues],
             flags[record.redelivered],
             flags[event.quiet],
             disposition,
             settled_at,
             encode(record.properties).decode(),
-            record.body[:body_bytes] if body_bytes else None,
+            blob(record.body[:body_bytes]) if body_bytes else absent,
             len(record.body),
-            (record.sha256 or sha256(record.body).digest())
+            blob(record.sha256 or sha256(record.body).digest())
             if len(record.body) > body_bytes
-            else None,
+            else absent,
             trace_id,
             event.height,
-            reference.packed,
+            blob(reference.packed),
             event.channel_key,
-            event.fingerprint,
-            b"".join(event.names.ids) if event.names.ids else None,
+            blob(event.fingerprint),
+            blob(b"".join(event.names.ids)) if event.names.ids else absent,
             hold,
         )
         for event in events
         for reference in [event.reference]
-        for disposition, settled_at, hold in [settled.get(reference.id, _UNKNOWN)]
+        for disposition, settled_at, hold in [settled.get(reference.id, unknown)]
         # Most records have no type, and so are readable as they are.
         for record in [
             readable(event.record) if "type" in event.record.properties else event.record

@@ -14,11 +14,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.database import tables
 from app.store.database.chunks import chunks, columns
 from app.store.database.engine import Dialect
-from app.tracker.events import Disposed, Reference, SettledChanges
+from app.tracker.events import Reference, SettledChanges
 from app.tracker.records import Channel
 from model.words import Disposition
 
-Settled: TypeAlias = Mapping[int | None, Disposed]
+# A disposition, its time and the hold (`app.tracker.events.Disposed`) by event, all as stored.
+Settled: TypeAlias = Mapping[int | None, tuple[int | None, int | None, int | None]]
 
 _channels = tables.channels.c
 _events = tables.events.c
@@ -55,7 +56,12 @@ async def store(
                 .values(settlement=None, settled_at=None, hold=None)
             )
     settled = {
-        reference.id: (disposition, moment, hold.id if isinstance(hold, Reference) else hold)
+        reference.id: (
+            # A plain number: of an enumeration's member SQLite's driver would ask what it is.
+            None if disposition is None else +disposition,
+            moment,
+            hold.id if isinstance(hold, Reference) else hold,
+        )
         for reference, (disposition, moment, hold) in changes.settled.items()
     }
     stored = [(key, *settlement) for key, settlement in settled.items() if key not in new]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
-from sqlalchemy import bindparam, func, select, text
+from sqlalchemy import ColumnElement, bindparam, case, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
@@ -15,16 +15,24 @@ from app.store.database import tables
 from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads
 from app.store.reading.events import by_id, list_by_ids, read_in_chunks
-from app.stored.causality import CopiesInHand, Fate, HeldCopies
-from model.conversations import conversation_of
+from app.stored.causality import (
+    CopiesInHand,
+    CopyNumbers,
+    Fate,
+    HeldCopies,
+    QueueFlow,
+    QueueTraffic,
+)
+from model.conversations.assembly import conversation_of
 from model.deaths import Loss
 from model.event import ALL_LARGE, NOTHING_LARGE, Event, Large
 from model.happened import conversation_event
 from model.in_hand import COLUMNS, AloneInHand, alone_in_hand
-from model.times import Duration, now
+from model.times import Duration, Microseconds, now
 from model.who import Who
-from model.words import LINKED, EventType
+from model.words import LINKED, EventType, Match
 
+_copies = tables.copies.c
 _edges = tables.edges.c
 _events = tables.events.c
 _lost_copies = tables.lost_copies.c
@@ -61,9 +69,73 @@ _SETTLED = text(
     " WHERE settlement IN (2, 3, 4)"
 ).bindparams(newest=MOST_NEWEST)
 
+# Events that are looked through for those of a queue, and waiting copies that are.
+MOST_OF_TRACE, MOST_WAITING = 20_000, 1_000
+_NEWEST = text(
+    "SELECT count(*), min(recorded_at) FROM (SELECT recorded_at FROM events"
+    " WHERE trace_id = :trace ORDER BY id DESC LIMIT :n) AS newest"
+)
+_HANDED_OVER = text(
+    "SELECT e.participant, p.participant, e.exchange, e.match, e.recorded_at"
+    " FROM (SELECT participant, cause_id, exchange, match, recorded_at, queue, type FROM events"
+    " WHERE trace_id = :trace ORDER BY id DESC LIMIT :n) AS e"
+    " LEFT JOIN events AS p ON p.id = e.cause_id WHERE e.type = 1 AND e.queue = :queue"
+)
+_WAITING = text(
+    "SELECT c.event_id, c.recorded_at, p.participant, p.exchange"
+    " FROM (SELECT number, event_id, recorded_at FROM copies WHERE trace_id = :trace"
+    " AND queue = :queue ORDER BY number LIMIT :n) AS c"
+    " LEFT JOIN events AS p ON p.id = c.event_id ORDER BY c.number"
+)
+
 
 class Copies(Subject):
     """Copies of publishes."""
+
+    @reads
+    async def count_waiting(
+        self, connection: AsyncConnection, trace_id: int, queue: str, newest: int = 0
+    ) -> CopyNumbers:
+        """The copies that wait in a queue; ``newest`` is the newest of an earlier answer."""
+        query = select(
+            func.count(),
+            func.count(case((_copies.number <= newest, 1))),
+            func.coalesce(func.max(_copies.number), 0),
+        ).where(*_in_queue(trace_id, queue))
+        return CopyNumbers(*(await connection.execute(query)).one())
+
+    @reads
+    async def of_queue(
+        self, connection: AsyncConnection, trace_id: int, vhost: str, queue: str
+    ) -> QueueTraffic:
+        """A queue's messages among the newest events, and those that wait in it."""
+        binds = {"trace": trace_id, "queue": queue}
+        newest = await connection.execute(_NEWEST, binds | {"n": MOST_OF_TRACE})
+        looked_at, since = newest.one()
+        handed = await connection.execute(_HANDED_OVER, binds | {"n": MOST_OF_TRACE})
+        waiting = (await connection.execute(_WAITING, binds | {"n": MOST_WAITING})).all()
+        publishers, receivers = _Flows(), _Flows()
+        for receiver, publisher, exchange, match, at in handed:
+            is_dead = match == Match.dead_lettered
+            receivers.add(receiver, exchange, at, is_dead)
+            if match != Match.redelivered:  # counted once
+                publishers.add(publisher, exchange, at, is_dead)
+        for _, at, publisher, exchange in waiting:
+            publishers.add(publisher, exchange or "", at, False)
+        numbers = {number for number, _ in (*publishers, *receivers) if number is not None}
+        names = await names_of(connection, trace_id, numbers)
+        count = select(func.count()).where(*_in_queue(trace_id, queue))
+        return QueueTraffic(
+            vhost=vhost,
+            queue=queue,
+            looked_at=looked_at,
+            since=None if since is None else Microseconds(since),
+            publishers=publishers.listed(names),
+            receivers=receivers.listed(names),
+            waiting=(await connection.execute(count)).scalar_one(),
+            oldest=waiting[0].event_id if waiting else None,
+            oldest_at=Microseconds(waiting[0].recorded_at) if waiting else None,
+        )
 
     @reads
     async def alone_in_hand(
@@ -142,6 +214,32 @@ class Copies(Subject):
             for queue, loss in losses.get(publish.id, {}).items()
             if loss.is_final
         )
+
+
+def _in_queue(trace_id: int, queue: str) -> tuple[ColumnElement[bool], ...]:
+    return _copies.trace_id == trace_id, _copies.queue == queue
+
+
+class _Flows(dict[tuple[int | None, str], tuple[int, int, int]]):
+    """Counts, dead letters and newest times, by participant and exchange."""
+
+    def add(self, participant: int | None, exchange: str, at: int, is_dead: bool) -> None:
+        count, dead, last = self.get((participant, exchange), (0, 0, at))
+        self[participant, exchange] = count + 1, dead + is_dead, max(last, at)
+
+    def listed(self, names: dict[int, Who]) -> list[QueueFlow]:
+        """The flows, those of most messages first; at most `MOST_HOLDERS`."""
+        flows = [
+            QueueFlow(
+                participant=None if number is None else names.get(number, Who(number, "")),
+                exchange=exchange,
+                count=count,
+                dead_letters=dead,
+                last=Microseconds(last),
+            )
+            for (number, exchange), (count, dead, last) in self.items()
+        ]
+        return sorted(flows, key=lambda flow: -flow.count)[:MOST_HOLDERS]
 
 
 async def losses_of(

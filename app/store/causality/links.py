@@ -295,6 +295,9 @@ async def path(connection: AsyncConnection, a: int, b: int) -> CausalPath:
     level, reached = [b], 1
     for _ in range(MOST_STEPS):
         steps = await steps_to(connection, level, a)
+        # A copy that was given back or rejected came by its holder, not straight from its publish.
+        freed = {step.effect for step in steps if step.how in ("returned", "rejected")}
+        steps = [step for step in steps if step.how != "message" or step.effect not in freed]
         steps.sort(key=lambda step: (step.cause, step.effect, step.how, step.rule or ""))
         level = []
         for step in steps:

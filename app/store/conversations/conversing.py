@@ -13,13 +13,18 @@ from app.store.capture.gaps import in_span
 from app.store.causality import links
 from app.store.causality.copies import losses_of
 from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
+from app.store.conversations.dead_ends import dead_ends
+from app.store.conversations.paces import paces_of
 from app.store.conversations.publishers import publishers_of
 from app.store.conversations.roots import Roots
 from app.store.database.chunks import chunks
 from app.store.reading.events import read_in_chunks
 from app.store.spans.imported import handling_times
 from app.stored.conversations import MOST_OTHER_ROOTS
-from model.conversations import Conversation, conversation_of
+from model.conversations.assembly import conversation_of
+from model.conversations.consumers import LEAST_PATIENCE, PATIENCE, PublisherRecord
+from model.conversations.conversation import Conversation
+from model.conversations.pace import Pace
 from model.gaps import Gap
 from model.happened import Cause, ConversationEvent, causes_of, conversation_event, message_type_of
 from model.message_types import is_in_body
@@ -121,6 +126,9 @@ class Conversing(Roots):
         if via is not Via.any and foreign:
             ends = await self.ends_of(foreign[:MOST_FOREIGN])
             other_roots = sorted({*ends.values()} - page.roots)[:MOST_OTHER_ROOTS]
+        publishers = await publishers_of(self, events.values(), via)
+        moment = present()
+        dead_ends = await self._dead_ends(events, causes, publishers, moment)
         conversation = conversation_of(
             root,
             events.values(),
@@ -128,11 +136,13 @@ class Conversing(Roots):
             via=via,
             origins=page.roots,
             spans=await self._handling_times(events),
-            publishers=await publishers_of(self, events.values(), via),
+            publishers=publishers,
+            dead_ends=dead_ends,
+            paces=await self._paces(events, dead_ends, moment),
             losses=await losses_of(self.connection, self.trace_id, events),
             gaps=await self._gaps(events),
             truncated=truncated,
-            now=present(),
+            now=moment,
         )
         return conversation, other_roots
 
@@ -158,6 +168,8 @@ class Conversing(Roots):
         publishers = await publishers_of(self, events.values(), Via.links)
         losses = await losses_of(self.connection, self.trace_id, events)
         gaps = await self._gaps(events)
+        moment = present()
+        paces = await self._paces(events, (), moment)
         conversations = []
         for root, ids in reached.items():
             if root not in events:  # retention has removed it meanwhile
@@ -173,13 +185,48 @@ class Conversing(Roots):
                     members.values(),
                     causes,
                     publishers=publishers,
+                    paces=paces,
                     losses=losses,
                     gaps=gaps,
                     truncated=root in cut,
-                    now=present(),
+                    now=moment,
                 )
             )
         return conversations
+
+    async def _dead_ends(
+        self,
+        events: Mapping[int, ConversationEvent],
+        causes: Mapping[int, Sequence[Cause]],
+        publishers: Mapping[int, PublisherRecord],
+        moment: int,
+    ) -> frozenset[int]:
+        """Dead ends among deliveries that nothing names, to those who published by keys since."""
+        sources = {cause.event for links in causes.values() for cause in links}
+        deliveries = [
+            event
+            for event in events.values()
+            if event.type is EventType.received and event.id not in sources
+            if publishers[event.participant].goes_by_keys_since(event.id)
+        ]
+        return await dead_ends(self, events.values(), deliveries, self._read, moment)
+
+    async def _paces(
+        self, events: Mapping[int, ConversationEvent], ends: Collection[int], moment: int
+    ) -> dict[int, Pace]:
+        """The paces of publishers, and of those with dead ends, who were handed some just now."""
+        times = [event.recorded_at for event in events.values()]
+        span = max(times, default=0) - min(times, default=0)
+        recent_from = moment - max(LEAST_PATIENCE, PATIENCE * span)
+        publishers = {e.participant for e in events.values() if e.type is EventType.published}
+        received = (
+            event.participant
+            for event in events.values()
+            if event.type is EventType.received
+            and event.recorded_at > recent_from
+            and (event.participant in publishers or event.id in ends)
+        )
+        return await paces_of(self, frozenset(received))
 
     async def _gaps(self, events: Collection[int]) -> list[Gap]:
         span = min(events, default=0), max(events, default=0) + 1

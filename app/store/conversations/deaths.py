@@ -58,7 +58,7 @@ class _StoryPart(NamedTuple):
     id: int
     message: int | None
     queue: str
-    deaths: list[Death]
+    deaths: Sequence[Death]
 
 
 # By dead letter and queue: the deliveries that may have been rejected.
@@ -102,7 +102,7 @@ async def _stories(connection: AsyncConnection, ids: list[int]) -> Mapping[int, 
     if not ids:
         return stories
     for event_id, cause, queue, properties in await connection.execute(_STORY, {"ids": ids}):
-        deaths = [] if properties is None else deaths_of(table_of(properties))
+        deaths = () if properties is None else deaths_of(table_of(properties))
         stories[cause].append(_StoryPart(event_id, cause, queue, deaths))
     return stories
 

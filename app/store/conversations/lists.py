@@ -36,9 +36,11 @@ from app.stored.conversations import (
     ConversationPage,
     FoundConversation,
     ListedConversation,
+    StateCount,
 )
 from app.stored.likely import NO_OVERLAY, Overlay
 from app.stored.reading import EventFilter
+from model.conversations.states import State
 from model.event import NOTHING_LARGE
 from model.words import EdgeKind, EventType, Via
 
@@ -91,7 +93,7 @@ class Conversations(Subject):
             via=via.value,
             conversation=conversation,
             other_roots=other_roots,
-            last=max([roots[0], *page.ids]),
+            last=max([roots[0], *page.ids, *conversation.delivery_events()]),
             next=next_id,
         )
 
@@ -150,6 +152,7 @@ class Conversations(Subject):
             return roots, await _evaluate(connection, self.database.dialect, batch, via)
 
         items: list[ListedConversation] = []
+        states: dict[State, StateCount] = {}
         looked_at, oldest_at, ends = 0, None, time.monotonic() + PATIENCE
         while True:
             try:
@@ -164,7 +167,11 @@ class Conversations(Subject):
                 conversation = by_root.get(root)
                 if conversation is not None:
                     oldest_at = conversation.began_at
-                    items += [conversation] * choice.lets_through(conversation.conversation)
+                    if choice.lets_through(conversation.conversation):
+                        state = conversation.state
+                        count = states.get(state, StateCount(state, 0, None))
+                        states[state] = count.with_one(conversation.position)
+                        items += [conversation] * (choice.state in (None, state))
                 if len(items) == limit:
                     break
             if not roots or cursor == roots[-1]:
@@ -172,7 +179,8 @@ class Conversations(Subject):
                 break
             if len(items) == limit or time.monotonic() > ends:
                 break
-        return ConversationPage(items, cursor is not None, cursor, looked_at, oldest_at)
+        counts = [*states.values()]
+        return ConversationPage(items, cursor is not None, cursor, looked_at, oldest_at, counts)
 
 
 def _begins(via: Via) -> list[ColumnElement[bool]]:

@@ -7,6 +7,9 @@ A publish that begins a conversation of its own is no reaction, though its parti
 something before. It goes where its participant published to before it had received anything at all,
 so it needs no cause; and it is the first message with its conversation's key, or has none, and its
 participant publishes there without a cause again and again, of its newest events.
+
+Along keys, a publish with a key of an earlier message is of that one's conversation, and of no
+other: a participant that published nothing else since a delivery went on with others.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ from sqlalchemy import bindparam, text
 
 from app.store.conversations.roots import Roots
 from app.store.database.chunks import chunks
-from model.conversations import MOST_PUBLISHES, PublisherRecord
+from model.conversations.consumers import MOST_PUBLISHES, PublisherRecord
 from model.happened import ConversationEvent
+from model.sound import Evidence
 from model.words import EdgeKind, EventType, Via
 from statements import REACTIONS
 
@@ -57,20 +61,21 @@ _LIKE_IT = (
 _IS_REACTION = (
     " AND (EXISTS (SELECT 1 FROM edges"  # noqa: S608
     " WHERE edges.effect_id = e.id AND edges.kind <> :candidate)"
-    f" OR NOT EXISTS (SELECT 1{_LIKE_IT} AND f.height < who.told) OR {_HAS_OLD_KEY}"
+    f" OR NOT EXISTS (SELECT 1{_LIKE_IT} AND f.height < who.aware) OR {_HAS_OLD_KEY}"
     f" OR (NOT EXISTS (SELECT 1 {_KEYS}) AND (SELECT count(*) FROM (SELECT 1{_LIKE_IT}"
     " AND f.height >= who.recent AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.effect_id = f.id"
     f" AND edges.kind <> :candidate) LIMIT {MANY}) AS again) < {MANY}))"
 )
 _FIRST_EVENTS = (
-    "(SELECT height, seq, type FROM events"  # noqa: S608
+    "(SELECT height, seq, type, quiet FROM events"  # noqa: S608
     " WHERE trace_id = :trace AND participant = number"
     f" ORDER BY height LIMIT {MOST_FIRST}) AS earliest"
 )
 # The height before which a participant had received nothing; -1 where its first event is gone.
-_TOLD = (
+_AWARE = (
     f"CASE WHEN (SELECT min(seq) FROM {_FIRST_EVENTS}) = 1 THEN coalesce("  # noqa: S608
-    f"(SELECT min(height) FROM {_FIRST_EVENTS} WHERE type = {int(EventType.received)}),"
+    f"(SELECT min(height) FROM {_FIRST_EVENTS}"
+    f" WHERE type = {int(EventType.received)} AND NOT quiet),"
     f" (SELECT max(height) + 1 FROM {_FIRST_EVENTS})) ELSE -1 END"
 )
 
@@ -84,12 +89,14 @@ def _records(newest: int, publishes: int) -> str:
         " AS reactions, explained, spanned,"
         " coalesce((SELECT height FROM events"
         " WHERE trace_id = :trace AND participant = number ORDER BY height DESC"
-        f" LIMIT 1 OFFSET {newest - 1}), -1) AS recent, {_TOLD} AS told,"
+        f" LIMIT 1 OFFSET {newest - 1}), -1) AS recent, {_AWARE} AS aware,"
         " coalesce((SELECT recorded_at FROM events WHERE id = first_event_id), 0) AS first_at"
         " FROM participants WHERE trace_id = :trace AND number IN :numbers)"
     )
     return (
         f"{statement} SELECT number, reactions, explained, spanned,"  # noqa: S608  our own words
+        f" CASE WHEN :by_keys THEN (SELECT e.id{_PUBLISHES} AND NOT {_HAS_OLD_KEY}{_IS_REACTION}"
+        " ORDER BY e.height DESC LIMIT 1) END,"
         f" (SELECT {{listed}} FROM (SELECT e.id{_PUBLISHES}{_IS_REACTION}"
         f" ORDER BY e.height DESC LIMIT {publishes + 1}) AS newest),"
         " CASE WHEN reactions > explained + spanned THEN"
@@ -108,27 +115,30 @@ async def publishers_of(
 ) -> dict[int, PublisherRecord]:
     """For each participant in these events, what it published since the first of them."""
     # Along conversations keys, too, say where a publish belongs.
-    without_key = _HAS_NO_KEY if via is Via.conversation else ""
+    by_keys = via is Via.conversation
+    without_key = _HAS_NO_KEY if by_keys else ""
     statement = _records(MOST_NEWEST, MOST_PUBLISHES)
     query = text(statement.format(listed=trace.dialect.listed, none=without_key)).bindparams(
         bindparam("numbers", expanding=True), candidate=int(EdgeKind.candidate)
     )
-    binds = {"trace": trace.trace_id, "first": min((event.id for event in events), default=0)}
+    first = min((event.id for event in events), default=0)
+    binds = {"trace": trace.trace_id, "first": first, "by_keys": by_keys}
     records = {}
     for chunk in chunks(sorted({event.participant for event in events})):
         rows = await trace.connection.execute(query, binds | {"numbers": chunk})
-        for number, reactions, explained, spanned, listed, unnamed, oldest, *others in rows:
+        for number, reactions, explained, spanned, unkeyed, listed, *rest in rows:
+            unnamed, oldest, only_begins, first_at = rest
+            evidence = Evidence(reactions=reactions, explained=explained, spanned=spanned)
             ids = sorted(map(int, listed.split(",")), reverse=True) if listed else []
             oldest = oldest if oldest and oldest >= binds["first"] else 0
-            unnamed = (unnamed or oldest) if reactions > explained + spanned else 0
+            is_explained = evidence.reactions <= evidence.explained + evidence.spanned
             records[number] = PublisherRecord(
-                unnamed,
-                reactions,
-                explained,
-                spanned,
+                0 if is_explained else unnamed or oldest,
+                evidence,
                 newest=tuple(ids[:MOST_PUBLISHES]),
+                unkeyed=(unkeyed or oldest) if by_keys else None,
                 cutoff=ids[MOST_PUBLISHES] if len(ids) > MOST_PUBLISHES else oldest,
-                only_begins=bool(others[0]),
-                first_at=others[1],
+                only_begins=bool(only_begins),
+                first_at=first_at,
             )
     return records

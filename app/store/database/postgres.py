@@ -107,7 +107,10 @@ class Postgres:
     led_to = _LED_TO
     listed = "string_agg(id::text, ',')"
     keys = Writing(with_runs=False)
-    flags = (False, True)  # the driver takes these as they are
+    # The driver takes these as they are.
+    flags = (False, True)
+    absent = None
+    blob = bytes
 
     def __init__(self, url: sa.URL, service: str | None = None) -> None:
         """Accepts libpq's ``sslmode`` too, since Spark's driver needs it in the same address.

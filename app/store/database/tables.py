@@ -79,6 +79,7 @@ traces = _table(
     Column("epoch", Integer, nullable=False, server_default=text("0")),
     Column("bodies", Boolean, nullable=False, server_default=true()),  # they are stored and read
     Column("taken", Text, nullable=True),  # `app.tracker.Taken` as JSON; null: everything is
+    Column("pruned", Boolean, nullable=False, server_default=false()),  # events were removed
 )
 
 # The services on this database. One that was silent for too long holds nothing any more. Times are

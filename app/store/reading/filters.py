@@ -12,14 +12,15 @@ from sqlalchemy import (
     ColumnElement,
     LargeBinary,
     TableValuedAlias,
+    Text,
     and_,
+    cast,
     exists,
     func,
     literal,
     literal_column,
     or_,
     select,
-    true,
 )
 
 from app.store.capture.keys import IndexStart
@@ -64,7 +65,6 @@ _OF_EVENT: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
 # Names or regular expressions: of the event, its channel, its participant.
 _NAMES = {"exchange": _events.exchange, "queue": _events.queue}
 _OF_CHANNEL = {"connection": _channels.connection, "user": _channels.user}
-_OF_PARTICIPANT = {"participant_name": _participants.name}
 
 
 def conditions(criteria: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]]:
@@ -80,19 +80,17 @@ def conditions(criteria: EventFilter, dialect: Dialect) -> list[ColumnElement[bo
         of_channel.append(_channels.channel == clamp(criteria.channel, GREATEST_NUMBER))
     if of_channel:
         clauses.append(exists().where(tables.CHANNEL_OF_EVENT, *of_channel))
-    if of_participant := _name_conditions(criteria, _OF_PARTICIPANT):
-        clauses.append(exists().where(tables.PARTICIPANT_OF_EVENT, *of_participant))
+    if (name := criteria.participant_name) is not None:
+        is_called = _matches(_participants.name, name, criteria.use_regex)
+        service = func.coalesce(_participants.client, _participants.user)
+        clauses.append(exists().where(tables.PARTICIPANT_OF_EVENT, or_(is_called, service == name)))
     if criteria.routing_key is not None:
         keys = dialect.elements(_events.routing_keys)
         clauses.append(
             _has_element(keys, _matches(keys.c.value, criteria.routing_key, criteria.use_regex))
         )
     if criteria.q:
-        escapes = may_be_escaped(criteria.q)
-        read = dialect.searchable(_events.payload, content_encoding(dialect), escapes)
-        match = true() if read is None else _spelt(read, criteria.q, dialect)
-        odd = [dialect.contains(_events.payload, b"\\")] if escapes else []
-        clauses.append(or_(in_plain(criteria, dialect), and_(or_(_MAY_BE_COMPRESSED, *odd), match)))
+        clauses.append(or_(in_plain(criteria, dialect), *_in_odd(criteria, criteria.q, dialect)))
     return clauses
 
 
@@ -185,6 +183,28 @@ def in_plain(criteria: EventFilter, dialect: Dialect) -> ColumnElement[bool]:
         *_in_body(part, dialect),
         *([dialect.contains(_events.properties, _in_json(part))] if criteria.in_properties else ()),
     )
+
+
+def _in_odd(criteria: EventFilter, part: str, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
+    """Conditions that a text is in what is compressed or has escapes, or may be."""
+    escapes = may_be_escaped(part)
+    whole: ColumnElement[Any] = cast(_events.properties, LargeBinary)
+    odd = [dialect.contains(_events.payload, b"\\")] if escapes else []
+    read = dialect.searchable(_events.payload, content_encoding(dialect), escapes)
+    yield and_(or_(_MAY_BE_COMPRESSED, *odd), *_read(read, part, dialect))
+    if escapes and criteria.in_properties:
+        read = dialect.searchable(whole, literal(None, Text), True)
+        yield and_(
+            dialect.contains(_events.properties, _in_json("\\")), *_read(read, part, dialect)
+        )
+
+
+def _read(
+    text: ColumnElement[bytes | None] | None, part: str, dialect: Dialect
+) -> Iterator[ColumnElement[bool]]:
+    """The condition that it has a part, if the database can read it."""
+    if text is not None:
+        yield _spelt(text, part, dialect)
 
 
 def _in_json(part: str) -> str:

@@ -17,6 +17,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Select,
+    Text,
     case,
     func,
     literal,
@@ -88,21 +89,29 @@ class _Order(NamedTuple):
 
 
 class _OddText(msgspec.Struct, frozen=True):
-    """A text in compressed or escaped bodies, which are read here, not by the database."""
+    """A text in compressed or escaped bodies, which are read here, not by the database.
+
+    ``properties`` are an event's, if they are to be searched, too.
+    """
 
     part: str
     in_plain: ColumnElement[bool]
     encoding: ColumnElement[str | None]
+    properties: ColumnElement[str | None]
 
     async def filter(self, connection: AsyncConnection, ids: Sequence[int]) -> list[int]:
         """The ids whose events have it, in their order."""
         matches: set[int] = set()
         for begin in range(0, len(ids), READ_AT_ONCE):
             chunk = ids[begin : begin + READ_AT_ONCE]
-            body = case((self.in_plain, None), else_=_events.payload)
-            query = select(_events.id, body, self.encoding).where(_events.id.in_(chunk))
-            for event_id, payload, encoding in await connection.execute(query):
-                if payload is None or self._is_in(payload, encoding):
+            columns = (_events.payload, self.encoding, self.properties)
+            odd = (case((self.in_plain, None), else_=column) for column in columns)
+            query = select(_events.id, self.in_plain, *odd).where(_events.id.in_(chunk))
+            for event_id, is_plain, payload, encoding, properties in await connection.execute(
+                query
+            ):
+                texts = (payload or b"", encoding), ((properties or "").encode(), None)
+                if is_plain or any(self._is_in(*text) for text in texts):
                     matches.add(event_id)
         return [event_id for event_id in ids if event_id in matches]
 
@@ -323,7 +332,10 @@ def _odd_text(criteria: EventFilter, dialect: Dialect) -> _OddText | None:
     encoding = content_encoding(dialect)
     if not criteria.q or dialect.searchable(_events.payload, encoding, False) is not None:
         return None
-    return _OddText(criteria.q, in_plain(criteria, dialect), encoding)
+    properties: ColumnElement[Any] = (
+        _events.properties if criteria.in_properties else literal(None, Text)
+    )
+    return _OddText(criteria.q, in_plain(criteria, dialect), encoding, properties)
 
 
 async def ids_of(

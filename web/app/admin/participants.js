@@ -7,7 +7,7 @@ import { href, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { Value } from "../ui/marks.js";
 import { Panel, pending } from "../ui/panel.js";
-import { Table } from "../ui/table.js";
+import { Table, useSort } from "../ui/table.js";
 
 const FEW = 12;
 const MOST = 500;
@@ -17,7 +17,9 @@ export function Participants() {
   const loaded = useResource((signal) => ofAll(names, signal), [names.join("\n")]);
   const [all, setAll] = useState(false);
   const list = loaded.data ?? [];
-  const shown = list.slice(0, all ? MOST : FEW);
+  const of = (name) => (who) => who[name];
+  const sort = useSort(list, ["participant", "name", "user", "vhost", "interval", "events", "lamport", "last_event_id"].map(of));
+  const shown = sort.rows.slice(0, all ? MOST : FEW);
   const more = list.length > shown.length;
   return html`<${Panel} title="Participants" flush
     note="last active first"
@@ -28,7 +30,7 @@ export function Participants() {
       ? pending(loaded, "participants")
       : list.length === 0
         ? html`<p class="nothing">None yet.</p>`
-        : html`<${Table} label="Participants"
+        : html`<${Table} label="Participants" sort=${sort}
               heads="#No.|Name|User|Virtual host|Interval|#Events|#Lamport|#Last event">
             ${shown.map((p) => html`<${Row} key=${`${p.vhost} ${p.participant}`} who=${p} />`)}
           <//>`}

@@ -9,7 +9,7 @@ import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
 import { Chain } from "./chain.js";
-import { Pair, useEvent, Way } from "./pair.js";
+import { Pair, useEvent } from "./pair.js";
 
 export default function ChainTab() {
   const a = pinnedA.value;
@@ -51,7 +51,6 @@ function Compared({ a, b, events }) {
     <${Pair} a=${a} b=${b} answer=${data} events=${events} />
     ${error && html`<${Failure} error=${error} onRetry=${loaded.reload} />`}
     ${!data && !error && pending(loaded, "the relation")}
-    ${data?.path && html`<${Way} path=${data.path} />`}
     ${data && html`<${ChainPanel} a=${a} b=${b} answer=${data} />`}`;
 }
 

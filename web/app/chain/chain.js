@@ -11,6 +11,7 @@ import { lazy } from "../ui/lazy.js";
 import { about, Pin, stepText, TypeMark, Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
+import { Way } from "./pair.js";
 import { ExportMenu, ExportResult, useExport } from "./export.js";
 
 const Drawing = lazy(() => import("./drawing.js"), "the drawing");
@@ -36,7 +37,8 @@ export function Chain({ a, b, answer }) {
   // The loaded part stays while more is on its way.
   const chain = loaded.data ?? (before.current.via === via ? before.current.data : undefined);
   const ends = answer.relation === "after" ? `${b},${a}` : `${a},${b}`;
-  return html`<${Panel} title="Chain" note=${chain && amount(chain)} id="chain-panel" flush
+  return html`${answer.path && html`<${Way} path=${answer.path} events=${chain?.events ?? []} />`}
+    <${Panel} title="Chain" note=${chain && amount(chain)} id="chain-panel" flush
       tools=${html`
         <${Choice} label="Chain by" options=${WAYS} value=${via} small onChange=${(value) => patch({ via: value }, { replace: true })} />
         <a class="button small" href=${href("space-time", { chain: ends, via })}><${Icon} name="diagram" />Space-time</a>

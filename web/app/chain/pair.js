@@ -8,9 +8,7 @@ import { Icon } from "../ui/icons.js";
 import { about, ACTS, Pin, stepText, TypeMark, Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
 import { Panel } from "../ui/panel.js";
-import { relationMeaning, relationWord } from "../ui/relation.js";
-
-const TONES = { caused: "good", unknown: "warn" };
+import { verdictWord } from "../ui/relation.js";
 
 export const useEvent = (id) => useResource(async (signal) => (id ? api.event(id, signal) : null), [id], { every: 0 });
 
@@ -22,9 +20,7 @@ export function Pair({ a, b, answer, events: [one, other] }) {
     <div class="pair-middle" aria-live="polite">
       ${answer &&
       html`<${RelationSign} relation=${answer.relation} />
-        <p class="pair-word">${relationWord(answer)}</p>
-        <span class="badge ${TONES[answer.answer] ?? ""}">${answer.answer}</span>
-        ${answer.answer !== "caused" && html`<p class="soft small">${relationMeaning(answer)}</p>`}`}
+        <p class="pair-word">${verdictWord(answer)}</p>`}
       ${(a || b) &&
       html`<button class="button small" onClick=${() => patch({ a: b, b: a, job: null })}>
         <${Icon} name="swap" />Swap</button>`}
@@ -83,26 +79,31 @@ function RelationSign({ relation }) {
 const MOST_STEPS = 200;
 
 /** The shortest way by which the one caused the other: messages, links, and the broker's acts. */
-export function Way({ path }) {
+export function Way({ path, events }) {
   const counted = Map.groupBy(path, ({ how }) => (how in ACTS ? "act" : how));
   const parts = [["message"], ["link"], ["act", "act of the broker", "acts of the broker"]]
     .map(([kind, ...words]) => [counted.get(kind)?.length ?? 0, ...(words.length ? words : [kind])])
     .filter(([n]) => n > 0)
     .map((part) => plural(...part));
+  const by = new Map(events.map((event) => [event.id, event]));
+  const short = shortOf(events.map((event) => event.participant_name));
+  const of = (id) => html`<${Event} id=${id} event=${by.get(id)} short=${short} />`;
   return html`<${Panel} title="Through" note=${`a shortest way: ${parts.join(", ")}`}
     foot=${path.length > MOST_STEPS && `The first ${count(MOST_STEPS)} of ${count(path.length)} steps are shown.`}>
     <ol class="way">
-      <li><${Event} id=${path[0].cause} /></li>
+      <li>${of(path[0].cause)}</li>
       ${path.slice(0, MOST_STEPS).map(
         ({ effect, how, rule, kind }) => html`<li key=${effect}>
           <i class="key ${how === "message" ? "" : "link"}"></i>
           <span class="small soft">${how === "link" ? html`${kind} <${Value}>${rule}<//>` : stepText({ how })}</span>${" "}
           <i class="key ${how === "message" ? "" : "link"}"></i>
-          <${Event} id=${effect} />
+          ${of(effect)}
         </li>`,
       )}
     </ol>
   <//>`;
 }
 
-const Event = ({ id }) => html`<a class="tabular" href=${hrefHere({ event: String(id) })}>#${id}</a>`;
+/** An event by its number, with who acted where that is loaded. */
+const Event = ({ id, event, short }) => html`<a class="tabular" href=${hrefHere({ event: String(id) })}>#${id}</a>${event &&
+  html` <span class="small"><${Value}>${short(event.participant_name)}<//></span>`}`;

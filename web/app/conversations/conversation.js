@@ -7,7 +7,7 @@ import { useKeys } from "../core/keys.js";
 import { attempt } from "../core/notices.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, route } from "../core/route.js";
-import { certainUntil, useViewed } from "../core/viewed.js";
+import { certainUntil, useHeading, useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import Touched from "../ui/event/touched.js";
 import { lazy } from "../ui/lazy.js";
@@ -15,7 +15,7 @@ import { Choice, Empty, Failure, pending } from "../ui/panel.js";
 import { Facts } from "./facts.js";
 import { modelOf } from "./model.js";
 import { ConversationProposal } from "./proposal.js";
-import { WAYS } from "./words.js";
+import { titleOf, WAYS } from "./words.js";
 
 const MOST_EVENTS = 5000; // of one answer
 const VIEWS = [
@@ -36,6 +36,7 @@ export function Conversation({ event }) {
   const { model, error } = loaded;
   const { first } = loaded;
   useViewed(first?.vhost, first?.began_at, first && certainUntil(first), "this conversation", first);
+  useHeading(first ? titleOf(first) : null);
   return html`<div class="conv">
       ${error && (error.status === 404
         ? html`<${Unknown} event=${event} />`

@@ -1,14 +1,15 @@
 // A conversation at a glance: what happened, why, and where the time went.
 import { html } from "../core/html.js";
-import { dateTime, percent, plural, said, times, visible } from "../core/format.js";
+import { ageOf, dateTime, percent, plural, said, times, visible } from "../core/format.js";
 import { href, hrefHere } from "../core/route.js";
 import { CopyButton } from "../ui/copy.js";
 import { Crossing } from "../ui/event/links.js";
 import { Value } from "../ui/marks.js";
 import { failuresOf, heldOf, nameOf, partsOf, took, waitingOf } from "./model.js";
-import { failureText, Outcome, partText, summaryOf } from "./words.js";
+import { partText, positionText, reasonsOf, State, summaryOf, WAYS } from "./words.js";
 
 const MOST = 3;
+const NARROW = 620; // pixels; there the drawing should begin in the first screen
 // The list again as it was; a list cannot be put together by *Any*, so not by the way of one conversation.
 const BACK = Object.fromEntries(
   ["event", "panel", "beyond", "touched", "touched_until", "all_touched", "all_touched_until", "view", "via", "relatives"].map((name) => [name, null]),
@@ -23,15 +24,14 @@ export function Facts({ model, tools, onSelect }) {
       <a class="small" href=${hrefHere(BACK)}>← All conversations</a>
       <h1><${Value}>${key ?? answer.type}<//></h1>
       ${key != null && html`<span class="badge" title="The type of its first message"><${Value} cut>${answer.type}<//></span>`}
-      <${Outcome} outcome=${answer.outcome} />
-      ${answer.done_by && html`<span class="soft small" title="What says that nothing more comes">${answer.done_by}</span>`}
+      <${Standing} model=${model} />
       ${others.map((one) => html`<span class="badge" key=${one} title="What its messages share"><${Value} cut>${one}<//></span>`)}
       <div class="right">${tools}
         <${CopyButton} text=${() => summaryOf(model)} label="Copy summary" title="In a line, for a chat or a ticket" />
         <${CopyButton} text=${() => location.href} label="Copy link" icon="link" title="Copy a link to this view" /></div>
     </div>
     <p class="conv-sentence">${said(answer.sentence)}${/[.!?]$/.test(answer.sentence) ? "" : "."}</p>
-    <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>, took ${took(answer.seconds)}:
+    <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>, ${answer.position ? `${ageOf(answer.began_at)} ago; its last event came after` : "took"} ${took(answer.seconds)}:
       ${" "}${plural(counts.messages, "message")}, ${plural(counts.deliveries, "delivery", "deliveries")},
       ${" "}${plural(counts.participants, "participant")}${counts.redeliveries > 0 && `; redelivered ${times(counts.redeliveries)}`}<${Further} answer=${answer} onSelect=${onSelect} /></p>
     <div class="conv-facts">
@@ -39,6 +39,18 @@ export function Facts({ model, tools, onSelect }) {
       <${Time} model=${model} onSelect=${onSelect} />
     </div>
   </header>`;
+}
+
+/** The state, which unfolds its reasons; of all that may have been influenced it would be no order's. */
+function Standing({ model: { answer, short } }) {
+  if (answer.via === "any") return html`<span class="soft small">all that it may have influenced, also of other orders: no state</span>`;
+  const by = WAYS.find(([way]) => way === answer.via)[1];
+  const reasons = reasonsOf(answer, short);
+  return html`<details class="conv-state" key=${answer.root}>
+    <summary title="Why? Another way of linking may tie other messages in"><${State} state=${answer.state} />
+      <span class="soft small">${answer.position && `${positionText(answer.position, short)}; `}by ${by}</span></summary>
+    <div class="sheet"><ul>${reasons.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>
+  </details>`;
 }
 
 const conversation = (event) => href("conversations", { event: String(event) });
@@ -62,18 +74,18 @@ function Why({ model, onSelect }) {
   const held = heldOf(model);
   if (!failures.length && !waiting.length && !held.length) return null;
   return html`<section aria-labelledby="conv-why">
-    <h2 id="conv-why">${failures.length ? "Why it failed" : "What it waits for"}</h2>
+    <h2 id="conv-why">${model.answer.state === "failed" ? "Why it failed" : failures.length ? "What came back" : "What it waits for"}</h2>
     <ul>
       ${failures.slice(0, MOST).map(
         (one) => html`<li key=${one.message.event}>
-          <${Step} event=${one.by?.event ?? one.message.event} onSelect=${onSelect}>${failureText(one, model.names)}<//>
+          <${Step} event=${one.by?.event ?? one.message.event} onSelect=${onSelect}>${said(one.message.failure_sentence)}<//>
           ${one.failure.exception && html`<code class="conv-exception">${visible(one.failure.exception)}</code>`}
         </li>`,
       )}
       ${failures.length > MOST && html`<li class="soft">and ${plural(failures.length - MOST, "further failure")}</li>`}
       ${waiting.slice(0, MOST).map(
         ({ message, queue }) => html`<li key=${`${message.event} ${queue}`}>
-          <${Step} event=${message.event} onSelect=${onSelect}>${visible(message.type)} still waits in ${visible(queue)}<//>
+          <${Step} event=${message.event} onSelect=${onSelect}>${visible(message.type)} still waits in ${visible(queue)}, for ${ageOf(message.at)}<//>
         </li>`,
       )}
       ${waiting.length > MOST && html`<li class="soft">and ${plural(waiting.length - MOST, "further message")} waiting</li>`}
@@ -92,8 +104,8 @@ function Time({ model, onSelect }) {
   const parts = partsOf(model);
   if (!parts.length) return null;
   const all = parts.reduce((sum, part) => sum + part.seconds, 0);
-  return html`<section aria-labelledby="conv-time">
-    <h2 id="conv-time">Where the time went</h2>
+  return html`<section aria-labelledby="conv-time"><details open=${innerWidth > NARROW}>
+    <summary><h2 id="conv-time">Where the time went</h2></summary>
     <ol>
       ${parts.slice(0, MOST).map(
         (part) => html`<li key=${`${part.kind} ${part.name}`} class="conv-part">
@@ -104,5 +116,5 @@ function Time({ model, onSelect }) {
       )}
       ${parts.length > MOST && html`<li class="soft small">the rest of the critical path: ${took(parts.slice(MOST).reduce((sum, part) => sum + part.seconds, 0))}</li>`}
     </ol>
-  </section>`;
+  </details></section>`;
 }

@@ -3,7 +3,7 @@ import { useLayoutEffect, useState } from "../../vendor/hooks.js";
 import { api, askConversations } from "../core/api.js";
 import { html } from "../core/html.js";
 import { findConversations } from "../core/conversations.js";
-import { count, dateTime, plural, reasonOf, recent, said, sentence, visible } from "../core/format.js";
+import { ageOf, count, dateTime, plural, reasonOf, recent, said, sentence, visible } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
 import { usePages } from "../core/pages.js";
 import { useResource } from "../core/resource.js";
@@ -12,20 +12,12 @@ import { user } from "../core/session.js";
 import { Value } from "../ui/marks.js";
 import { inShort, shortOf } from "../ui/names.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
-import { Table } from "../ui/table.js";
+import { Table, useSort } from "../ui/table.js";
 import { took } from "./model.js";
 import { Scatter } from "./scatter.js";
-import { Outcome, WAYS } from "./words.js";
+import { positionText, State, STATES, WAYS } from "./words.js";
 
 const PAGE = 50; // as many as the service finds together
-const OUTCOMES = [
-  ["", "All"],
-  ["failed", "Failed"],
-  ["waiting", "Waiting"],
-  ["open", "Open"],
-  ["unknown", "Unknown"],
-  ["done", "Done"],
-];
 const PERIODS = [
   ["", "any time"],
   ["900", "last 15 minutes"],
@@ -49,6 +41,7 @@ export function ConversationList({ find }) {
   const last = data?.at(-1);
 
   return html`
+    <${States} pages=${data} chosen=${params.state ?? ""} />
     <${Filters} params=${params} />
     <${Panel} title="Conversations" flush note=${data && noteOf(last, items)}
       foot=${further && html`<button class="button small" aria-disabled=${String(coming)}
@@ -63,7 +56,7 @@ export function ConversationList({ find }) {
     <//>`;
 }
 
-const FILTERS = ["outcome", "type", "participant_name", "min_seconds", "max_seconds", "via"];
+const FILTERS = ["state", "type", "participant_name", "min_seconds", "max_seconds", "via"];
 
 function filtersOf(params, chosen) {
   const set = FILTERS.filter((name) => params[name]).map((name) => [name, params[name]]);
@@ -88,14 +81,33 @@ const FOUND_BY = {
 const noteOf = ({ by, truncated }, items) =>
   items.length ? `${count(items.length)}${truncated ? " so far" : ""}, ${FOUND_BY[by] ?? ""}newest first` : null;
 
+/** Numbers of the conversations that were looked at, by state; each part is a filter. */
+function States({ pages, chosen }) {
+  const known = new Map();
+  for (const { state, number, since: at } of (pages ?? []).flatMap(({ states }) => states)) {
+    const { count: sum = 0, since: first = at } = known.get(state) ?? {};
+    known.set(state, { count: sum + number, since: [first, at].filter(Boolean).sort()[0] });
+  }
+  const all = [...known.values()].reduce((sum, one) => sum + one.count, 0);
+  const part = ([state, [tone, word]]) => {
+    const { count: some = 0, since: at } = known.get(state) ?? {};
+    const age = state === "waiting" && at ? html`<span class="soft">${ageOf(at)}</span>` : null;
+    return [state, html`<span class="dot ${tone}"></span>${pages ? `${count(some)} ` : ""}${word.split(",")[0]}${age}`];
+  };
+  const looked = (pages ?? []).reduce((sum, page) => sum + page.looked_at, 0);
+  return html`<div class="state-strip">
+    <${Choice} label="State" value=${chosen} onChange=${(value) => patch({ state: value || null })}
+      options=${[["", pages ? `All ${count(all)}` : "All"], ...Object.entries(STATES).map(part)]} />
+    <span class="soft small">${pages?.at(-1)?.truncated ? `of the newest ${plural(looked, "conversation")}` : ""}</span>
+  </div>`;
+}
+
 function Filters({ params }) {
   const field = (name, label, hint) => html`<label class="field"><span>${label}</span>
     <input class="input" key=${params[name] ?? ""} defaultValue=${params[name] ?? ""} placeholder=${hint} spellcheck=${false}
       inputmode=${name.endsWith("seconds") ? "decimal" : undefined}
       onChange=${(e) => patch({ [name]: clean(name, e.currentTarget.value) })} /></label>`;
   return html`<div class="conv-filters" role="group" aria-label="Filters">
-    <div class="field"><span>Outcome</span><${Choice} label="Outcome" options=${OUTCOMES} value=${params.outcome ?? ""}
-      onChange=${(value) => patch({ outcome: value || null })} /></div>
     <label class="field"><span>Began</span>
       <select class="select" value=${params.within ?? ""} onChange=${(e) => patch({ within: e.currentTarget.value || null })}>
         ${PERIODS.map(([value, text]) => html`<option key=${value} value=${value} selected=${value === (params.within ?? "")}>${text}</option>`)}
@@ -117,21 +129,24 @@ function Rows({ items }) {
   const [active, setActive] = useState(-1);
   const several = !vhost.value && user.value.vhosts.length > 1;
   const short = shortOf(items.flatMap((one) => one.participants));
+  const sort = useSort(items, [({ began_at: at }) => at, ({ type }) => type, ({ keys }) => keys[0], ({ state }) => Object.keys(STATES).indexOf(state),
+    ({ position, began_at: at, seconds }) => (position ? (Date.now() - Date.parse(at)) / 1000 : seconds), ({ counts }) => counts.messages, null, ({ participants }) => participants.length, ({ vhost: name }) => name]);
   const step = (by) => setActive(Math.max(0, Math.min(items.length - 1, active + by)));
   useLayoutEffect(() => {
-    if (active >= 0) document.getElementById(`conversation-${items[active]?.root}`)?.focus();
+    if (active >= 0) document.getElementById(`conversation-${sort.rows[active]?.root}`)?.focus();
   }, [active]);
   useKeys({ ArrowDown: () => step(1), ArrowUp: () => step(-1), j: () => step(1), k: () => step(-1) });
-  const heads = `Began|Type|Key|Outcome|#Duration|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
-  return html`<${Table} label="Conversations, newest first" heads=${heads}>
-    ${items.map(
+  const heads = `Began|Type|Key|State|#Duration|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
+  return html`<${Table} label="Conversations, newest first" heads=${heads} sort=${sort}>
+    ${sort.rows.map(
       (one) => html`<tr key=${one.root} class="chosen-by-click" onClick=${(e) => e.target.closest("a") || patch({ event: String(one.root) })}>
         <td class="tabular" title=${dateTime(one.began_at)}>${recent(one.began_at)}</td>
         <td><a id=${`conversation-${one.root}`} class="strong" data-focus=${`conversation ${one.root}`}
           href=${hrefHere({ event: String(one.root) })}><${Value} cut>${one.type}<//></a></td>
         <td title=${visible(one.keys.join(", "))}>${one.keys.length ? html`<${Value} cut>${one.keys[0]}<//>` : "–"}</td>
-        <td><${Outcome} outcome=${one.outcome} /></td>
-        <td class="number">${took(one.seconds)}</td>
+        <td><${State} state=${one.state} />${one.position && html` <span class="soft small">${positionText(one.position, short)}</span>`}</td>
+        <td class="number" title=${one.position ? `Its last event came after ${took(one.seconds)}` : null}>${one.position
+          ? html`<span class="soft">${ageOf(one.began_at)} so far</span>` : took(one.seconds)}</td>
         <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>
         <td class="text">${said(inShort(one.sentence, one.participants, short))}</td>
         <td class="name" title=${visible(one.participants.join(", "))}>${visible(few(one.participants.map(short)))}</td>

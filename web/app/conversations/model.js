@@ -3,10 +3,13 @@
 import { seconds } from "../core/format.js";
 import { inShort, shortOf } from "../ui/names.js";
 
+const SHORT = 0.001; // s; what took less than that has no parts to see
+const MOST_TIMES = 20; // as long as all that happened
+
 /** A duration as people read it. Events are timed when they are read, so less than 1 ms says nothing. */
-export const took = (n) => (n != null && n < 0.001 ? "< 1 ms" : seconds(n));
+export const took = (n) => (n != null && n < SHORT ? "< 1 ms" : seconds(n));
 /** A time in seconds since the conversation began. */
-export const afterText = (n) => (n < 0.001 ? "at the beginning" : `after ${seconds(n)}`);
+export const afterText = (n) => (n < SHORT ? "at the beginning" : `after ${seconds(n)}`);
 
 /**
  * `names`: participants by number; `messages`: by the event of their publish, each with `children`,
@@ -15,12 +18,14 @@ export const afterText = (n) => (n < 0.001 ? "at the beginning" : `after ${secon
  * the newest, null where not all are here.
  */
 export function modelOf(answer) {
-  const short = shortOf(answer.participants.map(({ name }) => name));
+  const all = answer.participants.map(({ name }) => name);
+  const short = shortOf(all);
   const names = new Map(answer.participants.map(({ number, name }) => [number, short(name)]));
   const messages = new Map();
   const places = new Map();
   for (const one of answer.messages) {
-    const message = { ...one, children: [], parent: null, depth: 0 };
+    const failure_sentence = one.failure && inShort(one.failure_sentence, all, short);
+    const message = { ...one, failure_sentence, children: [], parent: null, depth: 0 };
     messages.set(one.event, message);
     places.set(one.event, { message, copy: null, delivery: null });
     for (const copy of one.copies) {
@@ -39,9 +44,13 @@ export function modelOf(answer) {
   for (const { delivery } of places.values()) {
     if (delivery) end = Math.max(end, delivery.offset + Math.max(delivery.handled ?? 0, delivery.settled_after ?? 0));
   }
+  // A copy waits until now; where that dwarfs all that happened, this is what there is to see.
+  const age = (Date.now() - Date.parse(answer.began_at)) / 1000;
+  const isStuck = answer.counts.waiting > 0 || heldOf({ places }).length > 0;
+  if (isStuck && (end < SHORT || age < MOST_TIMES * end)) end = Math.max(end, age);
   const lastEvent = answer.truncated ? null : Math.max(...places.keys());
-  const sentence = inShort(answer.sentence, answer.participants.map(({ name }) => name), short);
-  return { answer: { ...answer, sentence }, names, messages, places, tops, end, lastEvent, width: Math.max(end, 1e-6) };
+  const sentence = inShort(answer.sentence, all, short);
+  return { answer: { ...answer, sentence }, short, names, messages, places, tops, end, lastEvent, width: Math.max(end, 1e-6) };
 }
 
 /** True if a message's row has rows below it: messages that it led to, or several copies. */
@@ -94,11 +103,15 @@ function partsBetween({ places, names }, from, to) {
     const isKnown = a.delivery || a.message.participant === b.message.participant;
     return [{ kind: isKnown ? "program" : "led", name: nameOf(names, b.message.participant), seconds, event: to }];
   }
-  const again = a.delivery ? (b.delivery.match === "dead_lettered" ? "dead" : "again") : "queue";
   const held = Math.min(seconds, a.delivery?.settled_after ?? 0);
+  const spell = spellBefore({ places }, b, a.delivery);
+  const waited = spell.holder
+    ? { kind: spell.kind, name: nameOf(names, spell.holder.participant) }
+    : { kind: "queued", name: b.delivery.queue ?? b.copy.queue };
+  const rejected = a.delivery?.settlement === "rejected" ? "rejected" : "back";
   return [
-    ...(held ? [{ kind: "held", name: nameOf(names, a.delivery.participant), seconds: held, event: from }] : []),
-    { kind: again, name: b.delivery.queue ?? "", seconds: seconds - held, event: to },
+    ...(held ? [{ kind: rejected, name: nameOf(names, a.delivery.participant), seconds: held, event: from }] : []),
+    { ...waited, seconds: seconds - held, event: to },
   ];
 }
 
@@ -121,8 +134,7 @@ export function partsOf(model) {
 }
 
 /**
- * Failures, `{message, failure, by, to}`: `by` is the delivery that was rejected, or else the one before
- * the death, `to` where it went.
+ * Failures, `{message, failure, by}`: `by` is the delivery that was rejected, or else the one before the death.
  */
 export function failuresOf({ messages, places }) {
   const found = [];
@@ -134,7 +146,7 @@ export function failuresOf({ messages, places }) {
     const held = copy?.deliveries.map((one) => holderOf({ places }, one)) ?? [];
     const rejecter = held.find((one) => one?.queue === message.failure.queue);
     const by = rejecter ?? alive.at(-1) ?? null;
-    found.push({ message, failure: message.failure, by, to: copy?.dead_lettered_to ?? [] });
+    found.push({ message, failure: message.failure, by });
   }
   return found;
 }
@@ -143,6 +155,20 @@ export function failuresOf({ messages, places }) {
 export function holderOf({ places }, { acts }) {
   const act = acts.find(({ kind }) => kind !== "overflow");
   return (act && places.get(act.cause)?.delivery) ?? null;
+}
+
+/**
+ * The time of a copy before a delivery (a place) after the `last`: `{kind, holder, seconds}`. It was `queued`, or somebody held it,
+ * for any part of that time, and `rejected` it or gave it `back`; a settlement says when, and then it waited.
+ */
+export function spellBefore({ places }, { message, copy, delivery }, last) {
+  const isDead = delivery.match === "dead_lettered";
+  const holder = last?.settled_after == null && (isDead || delivery.redelivered) ? (holderOf({ places }, delivery) ?? last) : null;
+  const seconds = delivery.queued == null ? null : Math.max(0, delivery.queued - (last?.settled_after ?? 0));
+  if (!holder) return { kind: "queued", holder: null, seconds };
+  const reason = copy.queue === message.failure?.queue && message.failure.reason;
+  const isRejected = isDead && [reason, ...delivery.acts.map(({ kind }) => kind)].includes("rejected");
+  return { kind: isRejected ? "rejected" : "back", holder, seconds };
 }
 
 /** The copies that still wait: `{message, queue}`. */

@@ -1,6 +1,7 @@
 // Lanes for who acts, arrows for messages, in the order of time. Pure.
 import { visible } from "../core/format.js";
-import { holderOf, nameOf, took } from "./model.js";
+import { holderOf, nameOf, spellBefore } from "./model.js";
+import { spellText } from "./words.js";
 import { arrowHead, fitted, path, rect, round, text } from "./shapes.js";
 
 export const STEP = 34;
@@ -29,6 +30,7 @@ export function sequenceOf({ messages, names, places }) {
     if (!message.copies.length) step(message.event, message.offset, { kind: "note", note: "reached no queue" });
     for (const copy of message.copies) {
       let last = null;
+      let previous = null;
       for (const one of copy.deliveries) {
         const dead = one.match === "dead_lettered";
         const holder = holderOf({ places }, one);
@@ -38,7 +40,9 @@ export function sequenceOf({ messages, names, places }) {
           if (pusher != null) step(one.event, one.offset, { kind: "note", from: pusher, note: `pushed out of ${visible(copy.queue)} by #${cause}` });
         }
         const kind = dead ? "dead" : one.redelivered ? "again" : "sent";
-        const waited = one.queued == null ? "" : `${took(one.queued)} in ${visible(one.queue ?? copy.queue)}`;
+        const spell = spellBefore({ places }, { message, copy, delivery: one }, previous);
+        const waited = one.queued == null ? "" : spellText(spell, one.queue ?? copy.queue, names);
+        previous = one;
         // A dead letter comes from who had the message last, else from the queue that it died in.
         const rejecter = holder ?? (message.failure?.reason === "rejected" ? last : null);
         const origin = !dead ? { from } : rejecter ? { from: rejecter.participant } : { by: copy.queue };

@@ -1,6 +1,7 @@
 // From messages to rectangles and words: time to the right, a row for each copy of a message. Pure.
-import { visible } from "../core/format.js";
-import { holderOf, nameOf, took } from "./model.js";
+import { moment, visible } from "../core/format.js";
+import { serviceIn } from "../ui/names.js";
+import { nameOf, spellBefore, took } from "./model.js";
 
 export const ROW = 30;
 const PAD = 6;
@@ -22,6 +23,11 @@ const TONES = {
   settled: { fill: "--good", stroke: "--good", ink: "--ink-on-fill" },
   held: { fill: null, stroke: "--good", dash: "5 3" },
 };
+const USUAL = { fill: "--line", stroke: null };
+const BEYOND = { fill: "--bad", stroke: null };
+const CLEARLY = 1.5; // times the usual, and beyond what trace messages resolve
+const LEAST_BEYOND = 0.01; // s
+const LEAST_KNOWN = 20;
 const LIT = { handled: { fill: "--published", stroke: "--published", ink: "--ink-on-fill" } };
 
 /** `{fill, stroke, dash, ink}` of a kind of bar, `lit`: on the critical path. */
@@ -66,14 +72,40 @@ export function rowShapes({ message, copies, sub }, x, model, pixels) {
   const height = ROW - 2 * PAD;
   const marks = sub ? [] : [{ kind: "published", x: x(message.offset), y: PAD, height, event: message.event }];
   const bars = copies.flatMap((copy) => barsOf(message, copy, model, marks, x));
-  const drawn = bars.map(({ from, to, ...bar }) => ({
-    y: PAD, height, ...bar, seconds: to - from, x: x(from), width: Math.max(LEAST, x(to) - x(from)),
+  const drawn = bars.map(({ from, to, usual, ...bar }) => ({
+    y: PAD, height, ...bar, seconds: to - from, usual: beyond(usual, to - from), x: x(from), width: Math.max(LEAST, x(to) - x(from)),
   }));
-  return { bars: drawn, marks, words: wordsOf(drawn, pixels) };
+  return { bars: drawn, marks, words: wordsOf(drawn, pixels), spans: bars.flatMap((bar) => spansOf(bar, x)) };
 }
 
+/** The usual time of a bar that took clearly longer; else null. */
+const beyond = (usual, seconds) => (usual && seconds > Math.max(usual.p90 * CLEARLY, usual.p90 + LEAST_BEYOND) ? usual : null);
+
+/** The usual time behind a bar, from the median to nine of ten, and the part of the bar that is beyond. */
+function spansOf({ usual, from, to, low }, x) {
+  if (!usual || low) return [];
+  const span = (begin, end, y, height, tone) => ({ x: x(begin), y, width: Math.max(LEAST, x(end) - x(begin)), height, tone });
+  const spans = [span(from + usual.median, from + usual.p90, 1, ROW - 2, USUAL)];
+  if (beyond(usual, to - from)) spans.push(span(from + usual.p90, to, 1, 3, BEYOND));
+  return spans;
+}
+
+/** Usual times, by `queue` or `service` and its name, of an answer of the API: `{median, p90, since}`. */
+export function usualOf(items) {
+  const known = new Map();
+  for (const { queue, service, waiting, handling } of items) {
+    const { usual, slower } = queue == null ? handling : waiting;
+    const key = queue == null ? `service\n${service}` : `queue\n${queue}`;
+    if (usual.count >= LEAST_KNOWN) known.set(key, { median: usual.median, p90: usual.p90, since: slower?.since ?? null });
+  }
+  return known;
+}
+
+/** `usually 0.2 s, since 08:14`, of a bar that took longer. */
+const usualText = ({ usual }) => usual && `usually ${took(usual.median)}${usual.since ? `, since ${moment(usual.since)}` : ""}`;
+
 /** The bars of one copy, in seconds; notes its deliveries among the marks. */
-function barsOf(message, copy, { names, places, end }, marks, x) {
+function barsOf(message, copy, { names, places, end, usual }, marks, x) {
   const height = ROW - 2 * PAD;
   const bars = [];
   const mark = (kind, at, event) => marks.push({ kind, x: x(at), y: PAD, height, event });
@@ -83,24 +115,22 @@ function barsOf(message, copy, { names, places, end }, marks, x) {
   for (const one of copy.deliveries) {
     const { event, critical, offset } = one;
     const isDead = one.match === "dead_lettered";
-    // Somebody may have held a message for any time before handing it on, unless a settlement says when.
-    const holder = last?.settled_after == null && (isDead || one.redelivered) ? (holderOf({ places }, one) ?? last) : null;
-    const reason = copy.queue === message.failure?.queue && message.failure.reason;
-    const isRejected = holder && isDead && [reason, ...one.acts.map(({ kind }) => kind)].includes("rejected");
-    const kind = isRejected ? "rejected" : holder ? "back" : "queued";
-    const name = isRejected ? `rejected by ${who(holder)}` : holder && who(holder);
-    bars.push({ kind, from: before, to: offset, event, critical: critical && message.critical, name });
+    const { kind, holder } = spellBefore({ places }, { message, copy, delivery: one }, last);
+    const name = kind === "rejected" ? `rejected by ${who(holder)}` : holder && who(holder);
+    const work = usual?.get(`service\n${serviceIn(nameOf(names, one.participant))}`);
+    const wait = kind === "queued" ? usual?.get(`queue\n${one.queue ?? copy.queue}`) : null;
+    bars.push({ kind, from: before, to: offset, event, critical: critical && message.critical, name, usual: wait });
     before = offset;
     mark(isDead ? "died" : one.redelivered ? "redelivered" : "delivered", offset, event);
     if (one.handled != null) {
       before = offset + one.handled;
-      bars.push({ kind: "handled", from: offset, to: before, event, critical, name: who(one) });
+      bars.push({ kind: "handled", from: offset, to: before, event, critical, name: who(one), usual: one.settled_after == null ? work : null });
     }
     const told = one.settlement === "rejected" ? `rejected by ${who(one)}` : who(one);
     const low = one.handled == null ? { name: told } : { low: true, y: PAD + 12, height: 6 };
     if (one.settled_after != null) {
       before = offset + one.settled_after;
-      bars.push({ kind: one.settlement === "rejected" ? "rejected" : "settled", from: offset, to: before, event, critical: false, ...low });
+      bars.push({ kind: one.settlement === "rejected" ? "rejected" : "settled", from: offset, to: before, event, critical: false, ...low, usual: work });
     } else if (one.settlement === "in_hand") bars.push({ kind: "held", from: offset, to: end, event, critical: false, ...low });
     last = one;
   }
@@ -124,7 +154,9 @@ function wordsOf(bars, pixels) {
   const last = bars.findLast(({ low }) => !low);
   if (!last || first.x > pixels || last.x + last.width < 0) return words;
   const taker = last.taker && `→ ${last.taker}`;
-  const text = [...left, last.kind !== "waiting" && took(last.seconds), taker].filter(Boolean).join(" ");
+  const slow = bars.filter((bar) => bar.usual).map((bar) => (bar === last ? "" : `${bar.name ?? "waiting"} ${took(bar.seconds)}, `) + usualText(bar));
+  const time = last.kind !== "waiting" && took(last.seconds);
+  const text = [[[...left, time].filter(Boolean).join(" "), ...slow].filter(Boolean).join(", "), taker].filter(Boolean).join(" ");
   const end = Math.max(...bars.map(({ x, width }) => x + width)) + SPACE;
   const before = first.x - SPACE;
   if (!text) return words;

@@ -39,7 +39,7 @@ export function waterfallDrawing(model, rows, services, link = location.href) {
 
 function rowOf(row, top, { model, x, left, pixels, plain }) {
   const { message, depth, copies, sub } = row;
-  const { bars, marks, words } = rowShapes(row, x, model, pixels);
+  const { bars, marks, words, spans } = rowShapes(row, x, model, pixels);
   const from = visible(nameOf(model.names, message.participant));
   const name = sub ? `→ ${visible(copies[0].queue)}` : visible(message.type);
   const by = sub ? "" : copies.length ? `${from} → ${visible(copies[0].queue)}` : from;
@@ -47,6 +47,7 @@ function rowOf(row, top, { model, x, left, pixels, plain }) {
   return [
     plain(begin, top + BASE, fitted(name, (NAMES - begin) * 0.55), { bold: !sub && message.critical, fill: sub ? "--ink-soft" : "--ink" }),
     text(left - 10, top + BASE, fitted(by, NAMES * 0.4, 11), { anchor: "end", size: 11, fill: "--ink-soft" }),
+    ...spans.map((span) => rect(left + span.x, top + span.y, span.width, span.height, { r: 0, ...span.tone })),
     ...bars.map((bar) => rect(left + bar.x, top + bar.y, bar.width, bar.height, { r: 1.5, ...toneOf(bar.kind, bar.critical) })),
     ...bars.filter(({ critical }) => critical).map((bar) => rect(left + bar.x, top + CRITICAL.y, bar.width, CRITICAL.height, { r: 0, fill: "--brand" })),
     ...marks.map((mark) => markOf(mark, left, top)).map(({ d, stroke }) => path(d, stroke, { width: 2 })),

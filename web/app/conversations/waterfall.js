@@ -4,14 +4,16 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { plural, seconds, visible } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
+import { useResource } from "../core/resource.js";
 import { patch } from "../core/route.js";
 import { servicesOf } from "../ui/event/touched.js";
 import { Icon } from "../ui/icons.js";
+import { serviceIn } from "../ui/names.js";
 import { afterText, countBelow, isInner, nameOf, rowsOf } from "./model.js";
 import { Rows } from "./rows.js";
 import { SaveButtons } from "./save-buttons.js";
 import { paint } from "./shapes-view.js";
-import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, ROW, rowShapes, scaleOf, ticksOf, toneOf } from "./waterfall-layout.js";
+import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, ROW, rowShapes, scaleOf, ticksOf, toneOf, usualOf } from "./waterfall-layout.js";
 import { waterfallDrawing } from "./waterfall-picture.js";
 import { slackText, timesOf } from "./words.js";
 
@@ -21,7 +23,9 @@ const MARGIN = 14; // right of the last sign
 const MOST_LINES = 6;
 const LABEL = 34; // pixels that a time on the axis takes
 
-export default function Waterfall({ model, selected, onSelect }) {
+export default function Waterfall({ model: told, selected, onSelect }) {
+  const { data: usual } = useResource((signal) => usualAt(told, signal), [told], { every: 0 });
+  const model = useMemo(() => ({ ...told, usual }), [told, usual]);
   const [folded, setFolded] = useState(() => new Set());
   const [width, setWidth] = useState(1000);
   const [tip, setTip] = useState(null);
@@ -78,7 +82,7 @@ export default function Waterfall({ model, selected, onSelect }) {
       <button class="button small" disabled=${!inner.length}
         onClick=${() => setFolded(new Set(folded.size ? [] : inner.map(({ event }) => event)))}>${folded.size ? "Unfold all" : "Fold all"}</button>
       <${SaveButtons} drawing=${drawing} name=${`conversation-${model.answer.root}`} />
-      <${Legend} kinds=${kinds} />
+      <${Legend} kinds=${kinds} hasUsual=${usual?.size > 0} />
     </div>
     <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${ROW}
       active=${active} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
@@ -88,6 +92,22 @@ export default function Waterfall({ model, selected, onSelect }) {
     ${tip && html`<${Tip} tip=${tip} model=${model} />`}
     <${Detail} message=${chosen} model=${model} />
   </div>`;
+}
+
+const MOST_USUAL = 30;
+
+/** The usual times of a conversation's queues and services when it ended; null if nobody answers. */
+async function usualAt({ answer, names, places, end }, signal) {
+  const first = (all) => [...new Set(all)].filter(Boolean).slice(0, MOST_USUAL);
+  const deliveries = [...places.values()].filter(({ delivery }) => delivery);
+  const queues = first(deliveries.map(({ copy, delivery }) => delivery.queue ?? copy.queue));
+  const services = first(deliveries.map(({ delivery }) => serviceIn(nameOf(names, delivery.participant))));
+  const at = new Date(Date.parse(answer.began_at) + end * 1000).toISOString();
+  try {
+    return usualOf(await api.usual(answer.vhost, at, queues, services, signal));
+  } catch {
+    return null; // a waterfall without it is better than none
+  }
 }
 
 /** Certainty about each service until the end of a conversation; null if its end is not here, or nobody answers. */
@@ -162,7 +182,7 @@ function Axis({ span, pixels, x, onSpan }) {
 function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }) {
   const { message, depth, folded, copies, sub } = row;
   const shapes = useMemo(() => rowShapes(row, x, model, pixels), [row, x, model, pixels]); // not at each move of the pointer
-  const { bars, marks, words } = shapes;
+  const { bars, marks, words, spans } = shapes;
   const below = !sub && isInner(message);
   const from = visible(nameOf(model.names, message.participant));
   const [copy] = copies;
@@ -189,6 +209,7 @@ function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }
             <span class="cut soft small"><bdi>${from}</bdi>${copy && html` → <bdi>${visible(copy.queue)}</bdi>`}</span>`}
     </div>
     <svg class="conv-bars" width=${pixels + MARGIN} height=${ROW} aria-hidden="true">
+      ${spans.map((span, n) => html`<rect key=${n} class="usual" x=${span.x} y=${span.y} width=${span.width} height=${span.height} fill=${paint(span.tone.fill)} />`)}
       ${bars.map((bar, n) => html`<rect key=${n} class="bar ${bar.kind} ${bar.critical ? "on" : ""} ${bar.event === selected ? "lit" : ""}" data-event=${bar.event}
         x=${bar.x} y=${bar.y} width=${bar.width} height=${bar.height} rx="1.5" ...${painted(toneOf(bar.kind, bar.critical))} />`)}
       ${bars.filter(({ critical }) => critical).map((bar) => html`<rect class="critical" x=${bar.x} y=${CRITICAL.y} width=${bar.width} height=${CRITICAL.height} />`)}
@@ -206,13 +227,13 @@ function Mark({ mark, lit }) {
 const painted = ({ fill, stroke, dash }) => ({ fill: paint(fill), stroke: paint(stroke), "stroke-dasharray": dash });
 
 const KINDS = {
-  queued: "in the queue",
-  handled: "until it published",
-  back: "until it was handed on",
-  rejected: "until it was handed on, after the rejection",
-  waiting: "still waits",
-  settled: "until it was settled",
-  held: "in hand",
+  queued: "waiting",
+  handled: "handling, until it published",
+  back: "held and given back",
+  rejected: "held and rejected",
+  waiting: "still waiting",
+  settled: "handling, until it was settled",
+  held: "handling, not settled yet",
   redelivered: "handed over again",
   died: "died",
 };
@@ -231,13 +252,14 @@ const Key = ({ kind }) => html`<svg width="18" height="16">${MARKED.has(kind)
   ? html`<${Mark} mark=${{ kind, x: 9, y: 4, height: 8 }} />`
   : html`<rect x="1" y="3" width="16" height="10" rx="1.5" ...${painted(toneOf(kind, true))} />`}</svg>`;
 
-const Legend = ({ kinds }) => html`<div class="conv-legend small soft" aria-hidden="true">
+const Legend = ({ kinds, hasUsual }) => html`<div class="conv-legend small soft" aria-hidden="true">
   ${kinds.map((kind) => html`<span key=${kind}><${Key} kind=${kind} />${KINDS[kind]}</span>`)}
   <span><i class="conv-key critical"></i>critical path</span>
+  ${hasUsual && html`<span><i class="conv-key usual"></i>usual: half to 9 of 10; red: beyond</span>`}
 </div>`;
 
 function linesOf(message, model) {
-  const lines = timesOf(message, model.names);
+  const lines = timesOf(message, model);
   const rest = lines.length - MOST_LINES;
   return rest > 0 ? [...lines.slice(0, MOST_LINES), `and ${plural(rest, "further delivery", "further deliveries")}`] : lines;
 }

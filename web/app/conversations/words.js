@@ -1,14 +1,44 @@
 // The words of conversations, so that a thing is called the same everywhere.
 import { html } from "../core/html.js";
-import { clockTime, said, visible } from "../core/format.js";
+import { ageOf, clockTime, said, sentence, times, visible } from "../core/format.js";
 import { ACTS, settlementWord } from "../ui/marks.js";
-import { failuresOf, nameOf, took } from "./model.js";
+import { failuresOf, nameOf, spellBefore, took } from "./model.js";
 
-const OUTCOMES = { done: ["good", "done"], open: ["calm", "open"], unknown: ["calm", "unknown"], waiting: ["warn", "waiting"], failed: ["bad", "failed"] };
+/** The states of conversations, each with its tone and word. */
+export const STATES = {
+  finished: ["good", "finished"],
+  retried: ["good", "retried, finished"],
+  in_work: ["calm", "in work"],
+  waiting: ["warn", "waiting"],
+  failed: ["bad", "failed"],
+  unknown: ["calm", "unknown"],
+};
+export const stateWord = (state) => STATES[state]?.[1] ?? state;
 
-export function Outcome({ outcome }) {
-  const [tone, word] = OUTCOMES[outcome] ?? ["calm", outcome];
-  return html`<span class="badge ${tone}"><span class="dot"></span>${word}</span>`;
+export function State({ state }) {
+  return html`<span class="badge ${STATES[state]?.[0] ?? "calm"}"><span class="dot"></span>${stateWord(state)}</span>`;
+}
+
+/** The place of a conversation that may go on, and for how long: `in billing for 6 min`. */
+export const positionText = ({ queue, holder, since }, short = (name) => name) =>
+  queue == null ? `handed to ${visible(short(holder))} ${ageOf(since)} ago` : `in ${visible(queue)} for ${ageOf(since)}`;
+
+const BASES = {
+  settled: "Every delivery was acknowledged, rejected or returned.",
+  "by its key": "No message with its key waits or is in hand.",
+  "by links": "No message waits or is in hand, and who was handed one names another cause since.",
+};
+
+/** Why a conversation has its state, as sentences of a line each. */
+export function reasonsOf({ sentence: text, done_by: basis, state, counts, position }, short) {
+  const [, ...more] = text.split(/\. (?=\S)/);
+  return [
+    BASES[basis],
+    counts.redeliveries > 0 && `Redelivered ${times(counts.redeliveries)}.`,
+    position && sentence(positionText(position, short)),
+    ...more.map((part) => said(sentence(part))),
+    state === "unknown" && !more.length && "A message was handed over or rejected, and what came of it is not recorded.",
+  ].filter(Boolean);
 }
 
 /** By what a conversation is put together. */
@@ -20,26 +50,25 @@ export const WAYS = [
 ];
 
 const PARTS = {
-  queue: (name) => `in the queue ${name}`,
-  again: (name) => `until ${name} handed it over again`,
-  dead: (name) => `until its dead letter came out of ${name}`,
-  held: (name) => `in the hands of ${name}, until it was given back or rejected`,
-  program: (name) => `in ${name}, until it published`,
-  led: (name) => `until ${name}, to which it was handed, published`,
+  queued: (name) => `waiting in ${name}`,
+  back: (name) => `held and given back by ${name}`,
+  rejected: (name) => `held and rejected by ${name}`,
+  program: (name) => `handling by ${name}, until it published`,
+  led: (name) => `waiting for ${name}, and handling until it published`,
 };
 export const partText = ({ kind, name }) => PARTS[kind](visible(name));
 
 /** A conversation in a line: its subject, its type, and its end. */
-export const titleOf = ({ keys, type, outcome }) =>
-  [keys[0], type, OUTCOMES[outcome]?.[1] ?? outcome].filter(Boolean).map((part) => visible(part)).join(" · ");
+export const titleOf = ({ keys, type, state }) =>
+  [keys[0], type, stateWord(state)].filter(Boolean).map((part) => visible(part)).join(" · ");
 
 /** `order-1234 failed: rejected by billing 09:25:55, after 921 ms`: for a chat or a ticket. */
 export function summaryOf(model) {
-  const { keys, type, outcome, began_at: began, seconds, sentence } = model.answer;
-  const what = `${visible(keys[0] ?? type)} ${OUTCOMES[outcome]?.[1] ?? outcome}`;
-  const [failed] = failuresOf(model);
+  const { keys, type, state, began_at: began, seconds, sentence: told } = model.answer;
+  const what = `${visible(keys[0] ?? type)} ${stateWord(state)}`;
+  const [failed] = state === "failed" ? failuresOf(model) : [];
   const after = failed ? endOf(failed) : seconds;
-  const how = `${what}: ${failed ? briefText(failed, model.names) : said(sentence)}`;
+  const how = `${what}: ${failed ? briefText(failed, model.names) : said(told)}`;
   if (after === null) return how;
   const at = clockTime(new Date(Date.parse(began) + after * 1000).toISOString());
   return `${how} ${at}, after ${took(after)}`;
@@ -53,60 +82,33 @@ function endOf({ message, by, failure }) {
 
 function briefText(failed, names) {
   const { failure: { kind, reason }, by } = failed;
-  return kind === "died" && reason === "rejected" && by ? `rejected by ${visible(nameOf(names, by.participant))}` : failureText(failed, names);
+  return kind === "died" && reason === "rejected" && by ? `rejected by ${visible(nameOf(names, by.participant))}` : said(failed.message.failure_sentence);
 }
 
-/** A failed message's story. `by`: the participant that had it last, or null. */
-export function failureText({ message, failure, by, to }, names) {
-  const type = visible(message.type);
-  const queue = failure.queue == null ? "a queue" : visible(failure.queue);
-  const who = by ? visible(nameOf(names, by.participant)) : null;
-  const last = who ? `, last handed to ${who}` : "";
-  const went = to.length ? `; it went to ${to.map((name) => visible(name)).join(", ")}` : "";
-  switch (failure.kind) {
-    case "died":
-      if (failure.reason === "rejected") return `${type} died in ${queue}: ${who ? `rejected by ${who}` : "rejected"}${went}`;
-      return `${type} died in ${queue}: ${REASONS[failure.reason] ?? visible(failure.reason ?? "why is not known")}${last}${went}`;
-    case "error_queue":
-      return `${type} was sent to the error queue ${queue}${last}`;
-    case "unroutable":
-      return `${type} reached no queue`;
-    case "came_back":
-      return `${type} came back to ${queue} again and again${last}`;
-    case "gone": {
-      const remark = message.copies.find((copy) => copy.queue === failure.queue)?.remark;
-      return `${type} in ${queue} ${said(remark ?? "is gone")}`;
-    }
-    case "overdue":
-      return `${type} did not lead in time to what it should`;
-    default:
-      return `${type} failed in ${queue}${last}${went}`;
-  }
-}
+const HELD = { rejected: "held and rejected by", back: "held and given back by" };
 
-const REASONS = {
-  expired: "its time to live ended",
-  maxlen: "the queue was full",
-  delivery_limit: "it was handed over too often",
-};
+/** A copy's time before a delivery: `20 ms waiting in billing`, `1.2 s held and rejected by stock`. */
+export const spellText = ({ kind, holder, seconds }, queue, names) =>
+  `${took(seconds)} ${holder ? `${HELD[kind]} ${visible(nameOf(names, holder.participant))}` : `waiting in ${visible(queue)}`}`;
 
-/** A message's times, a line for each copy. */
-export function timesOf(message, names) {
+/** A message's times, a line for each delivery. */
+export function timesOf(message, { names, places }) {
   const lines = message.copies.flatMap((copy) => {
     const queue = visible(copy.queue);
     if (!copy.deliveries.length) {
-      const state = copy.state === "waiting" ? `waits in ${queue}` : `${queue}: ${copy.state.replace("_", "-")}`;
+      const state = copy.state === "waiting" ? `waiting in ${queue}` : `${queue}: ${copy.state.replace("_", "-")}`;
       return [copy.remark ? `${state} (${said(copy.remark)})` : state];
     }
-    return copy.deliveries.map((one) => {
+    return copy.deliveries.map((one, n) => {
+      const spell = spellBefore({ places }, { message, copy, delivery: one }, copy.deliveries[n - 1]);
       const who = visible(nameOf(names, one.participant));
       const again = one.match === "dead_lettered" ? "dead letter, " : one.redelivered ? "again, " : "";
       const until = one.handled_until === "span" ? "in the program" : "until it published";
-      const handled = one.handled == null ? "" : `, ${took(one.handled)} ${until}`;
+      const handled = one.handled == null ? "" : `, handling ${took(one.handled)} ${until}`;
       const after = one.settled_after == null ? "" : ` after ${took(one.settled_after)}`;
       const settled = one.settlement ? `, ${settlementWord(one.settlement)}${after}` : "";
       const acts = one.acts.map(({ cause, kind }) => `, ${ACTS[kind]} (#${cause})`).join("");
-      return `${again}${took(one.queued)} in ${visible(one.queue ?? copy.queue)}, then ${who}${handled}${settled}${acts}`;
+      return `${again}${spellText(spell, one.queue ?? copy.queue, names)}, then ${who}${handled}${settled}${acts}`;
     });
   });
   return lines.length ? lines : ["reached no queue"];

@@ -148,6 +148,13 @@ export const api = {
   slow: (vhost, signal) => getJson(path("slow") + query({ vhost }), signal),
   /** `filters`: vhost, queue or service, since, until, baseline. */
   durations: (filters, signal) => getJson(path("durations") + query(filters), signal),
+  /** Usual times of some queues and services at a time. */
+  usual: (vhost, at, queues, services, signal) => {
+    const owners = [...queues.map((name) => ["queues", name]), ...services.map((name) => ["services", name])];
+    return getJson(`${path("usual")}?${new URLSearchParams([["vhost", vhost], ["at", at], ...owners])}`, signal);
+  },
+  /** The publishers and receivers of a queue, and what waits. */
+  queue: (vhost, queue, signal) => getJson(path("queue") + query({ vhost, queue }), signal),
   hiddenWays: (vhost, signal) => getJson(path("hidden") + query({ vhost }), signal),
   /** Proposed rules that are not adopted. */
   proposals: (vhost, signal) => getJson(path("proposals") + query({ vhost }), signal),

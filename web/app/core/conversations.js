@@ -1,5 +1,6 @@
 // Finds conversations by an order number, an id, or a text.
 import { api } from "./api.js";
+import { participantField } from "./format.js";
 
 const FIELDS = new Set([
   "message_id",
@@ -9,6 +10,7 @@ const FIELDS = new Set([
   "participant",
   "participant_name",
   "outcome",
+  "state",
   "min_seconds",
   "max_seconds",
   "since",
@@ -19,12 +21,13 @@ const TOKEN = /(?:^|\s)(header\.[\w.:-]+|[a-z_]+):(?:"([^"]*)"|(\S+))/g;
 const IDS = ["conversation", "correlation_id", "message_id"];
 const TEXT = "q";
 
-/** `{fields, rest}`: `message_id:m-1 outcome:failed lamp` names two fields, and a text remains. */
+/** `{fields, rest}`: `message_id:m-1 state:failed lamp` names two fields, and a text remains. */
 function readSearch(text) {
   const fields = {};
   const rest = text.replace(TOKEN, (whole, name, quoted, bare) => {
     if (!FIELDS.has(name) && !name.startsWith("header.")) return whole;
-    fields[name] = quoted ?? bare;
+    const value = quoted ?? bare;
+    fields[name === "participant" ? participantField(value) : name] = value;
     return " ";
   });
   return { fields, rest: rest.replace(/\s+/g, " ").trim() };
@@ -49,4 +52,13 @@ export async function findConversations(text, filters, signal, by) {
     if (found.items.length) return found;
   }
   return list(TEXT);
+}
+
+/** The event to open of a conversation that a text led to: the message's that it names, or else the root. */
+export async function eventNamed(text, { items: [{ root }], by }, filters) {
+  const { fields, rest } = readSearch(text);
+  const id = fields.message_id ?? (by === "message_id" ? rest : null);
+  if (!id) return String(root);
+  const [named] = await api.events({ ...filters, message_id: id, sort: "id", page_size: 1, columns: "id", payload: "none" });
+  return String(named?.id ?? root);
 }

@@ -56,6 +56,16 @@ export function seconds(n) {
     : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+/** A time in its largest unit: 6 min, 3 h, 2 days. */
+function roughly(n) {
+  if (n < 60) return `${Math.floor(n)} s`;
+  if (n < 3600) return `${Math.floor(n / 60)} min`;
+  return n < 2 * 86_400 ? `${Math.floor(n / 3600)} h` : `${Math.floor(n / 86_400)} days`;
+}
+
+/** The time since a moment; a clock behind the service's makes none negative. */
+export const ageOf = (at) => roughly(Math.max(0, (Date.now() - Date.parse(at)) / 1000));
+
 const RESOLUTION = 0.01; // s: how far apart the service reads its socket, as a rule
 
 /** A time between two trace messages, which is known no better than when they were read. */
@@ -116,8 +126,8 @@ const SAID = /\b(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC\b/g;
 /** A sentence of the service with its times in the chosen clock. */
 export const inOurTime = (text) => text.replace(SAID, (_, day, at) => moment(`${day}T${at}Z`));
 
-/** The same, made harmless to the eye. */
-export const said = (text) => inOurTime(visible(text));
+/** The same, made harmless to the eye; what is written from right to left turns nothing around but itself. */
+export const said = (text) => inOurTime(spelled(text).replace(RUNS_FROM_RIGHT, "\u2068$&\u2069"));
 
 const TYPED = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?$/;
 
@@ -139,16 +149,21 @@ export function toMicros(iso) {
  * reading direction are spelled out. `lines` keeps line ends and tabs. Not for what went through it already.
  */
 export function visible(text, { lines = false } = {}) {
-  const shown = String(text).replace(INVISIBLE, (c) => {
+  const shown = spelled(text, lines);
+  return !lines && FROM_RIGHT.test(shown) ? `\u2068${shown}\u2069` : shown;
+}
+
+function spelled(text, lines = false) {
+  return String(text).replace(INVISIBLE, (c) => {
     if (lines && (c === "\n" || c === "\t" || c === "\r")) return c === "\r" ? "" : c;
     const code = c.codePointAt(0);
     return `\u27e8${NAMES[code] ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`}\u27e9`;
   });
-  return !lines && FROM_RIGHT.test(shown) ? `\u2068${shown}\u2069` : shown;
 }
 
 // Text written from right to left is isolated, or it would turn around the text behind it: "204 ms".
 const FROM_RIGHT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/;
+const RUNS_FROM_RIGHT = new RegExp(`${FROM_RIGHT.source}+(?:[\\s\\d._-]*${FROM_RIGHT.source}+)*`, "g");
 
 const NAMES = { 0: "NUL", 7: "BEL", 8: "BS", 9: "TAB", 10: "LF", 13: "CR", 27: "ESC", 127: "DEL" };
 const INVISIBLE =
@@ -156,6 +171,9 @@ const INVISIBLE =
 
 /** The default exchange has an empty name; RabbitMQ's own page calls it this. */
 export const exchangeName = (name) => (name === "" ? "(default)" : visible(name));
+
+/** The API's field for a participant as people write it: a number, or else a name. */
+export const participantField = (value) => (/^\d+$/.test(value) ? "participant" : "participant_name");
 
 /** A regular expression that fits this text alone. */
 export const literal = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

@@ -7,7 +7,7 @@ export const TABS = [
   ["Overview", [["overview", "Now"], ["durations", "Slow since"]]],
   ["Conversations", [["conversations", "Conversations"], ["learn", "Rules"]]],
   ["Events", [["events", "Events"]]],
-  ["Map", [["chain", "Chain"], ["space-time", "Space-time"], ["topology", "Topology"]]],
+  ["Map", [["topology", "Topology"], ["queue", "Queue"], ["chain", "Chain"], ["space-time", "Space-time"]]],
   ["Settings", [["admin", "Traces and participants"], ["rules", "Rules"], ["jobs", "Jobs"]]],
 ];
 // The view that the tray of jobs leads to; its tab lists it only while it is shown.
@@ -34,7 +34,8 @@ route.subscribe(({ view, params }) => {
 
 function parse(hash) {
   const [name, search = ""] = hash.replace(/^#\/?/, "").split("?");
-  return { view: VIEWS.includes(name) ? name : "overview", params: Object.fromEntries(new URLSearchParams(search)) };
+  const params = Object.fromEntries(new URLSearchParams(search));
+  return VIEWS.includes(name) ? { view: name, params } : { view: "overview", params, unknown: name };
 }
 
 function print({ view, params }) {
@@ -45,7 +46,7 @@ function print({ view, params }) {
 
 addEventListener("hashchange", () => {
   const next = parse(location.hash);
-  if (print(next) !== print(route.peek())) route.value = next;
+  if (next.unknown || route.peek().unknown || print(next) !== print(route.peek())) route.value = next;
 });
 
 /** The address of another view: what is kept, and `params` on top. */
@@ -56,6 +57,9 @@ export function href(view, params = {}) {
   if (EVENT_VIEWS.has(view) && EVENT_VIEWS.has(route.value.view) && !fromHere) kept.event = here.event;
   return print({ view, params: { ...kept, ...params } });
 }
+
+/** The address of a queue's page. */
+export const hrefQueue = (vhost, queue) => href("queue", { vhost, queue });
 
 /** The address of the conversations that failed. */
 export const hrefFailures = (params) => href("conversations", { filter: "failures", ...params });

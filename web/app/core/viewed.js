@@ -16,6 +16,16 @@ export function useViewed(vhost, since, until, what, answer = null) {
   useEffect(() => () => (viewed.value = null), []);
 }
 
+/** A name of what is open, for the document's title; null: the address says it. */
+export const heading = signal(null);
+
+export function useHeading(text) {
+  useEffect(() => {
+    heading.value = text;
+    return () => (heading.value = null);
+  }, [text]);
+}
+
 /** A time just after another: "until" leaves out events at its own time. */
 export const justAfter = (time) => new Date(Date.parse(time) + 1).toISOString();
 

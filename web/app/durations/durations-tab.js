@@ -115,7 +115,7 @@ function Series({ map, series, title, said, token, holes }) {
     <p class="heat-change">${change
       ? html`<strong><${Value}>${name}<//>: ${seconds(change.before)} → ${seconds(change.after)} since ${moment(change.since)}</strong>
           <span class="soft small"> (${QUANTILES[change.quantile]}; by chance in less than 1 of ${count(Math.round(1 / map.level))} such answers)</span>`
-      : spans.length ? (series.comparable ? "No clear change to longer durations." : "Too few times to compare.") : null}</p>
+      : spans.length ? (series.comparable ? "No clear change to longer durations." : `Too little to compare: messages in ${plural(baseline.spans, "span")} of ${seconds(map.seconds)} before, in ${count(usual.spans)} here.`) : null}</p>
     ${spans.length
       ? html`<${HeatMap} label=${`${title} over time`} map=${map} series=${series} token=${token} holes=${holes} at=${shown} onMove=${(n) => setAt(from + n * step)} onOpen=${take} />
           <details class="heat-table"><summary>${title} as a table</summary><${Spans} label=${title} spans=${spans} /></details>`

@@ -1,5 +1,6 @@
 // The language of the filter box: `queue:billing type:received refund` asks for two fields and a text.
 // What has the form of a field is one, or a mistake; in quotes it is text.
+import { participantField } from "../core/format.js";
 
 const BOOLEANS = ["true", "false"];
 const MATCHES = ["routed", "redelivered", "dead_lettered", "unmatched", "untraced", "none"];
@@ -14,8 +15,8 @@ export const FIELDS = {
   exchange: ["name"],
   queue: ["name"],
   routing_key: ["one of the keys"],
+  participant: ["name or number"],
   participant_name: ["name"],
-  participant: ["number"],
   user: ["user name"],
   message_id: ["id in the properties"],
   correlation_id: ["id in the properties"],
@@ -76,12 +77,14 @@ export function parse(text) {
   for (const token of tokensOf(text)) {
     const problem = problemOf(token, filters);
     if (problem) return { problem: { ...token, ...problem } };
-    if (token.written) filters[token.name] = token.value;
+    if (token.written) filters[fieldOf(token)] = token.value;
     else words.push(token.value);
   }
   if (words.length) filters.q = words.join(" ");
   return { filters };
 }
+
+const fieldOf = ({ name, value }) => (name === "participant" ? participantField(value) : name);
 
 function problemOf({ whole, written, name, value, quoted }, filters) {
   if (!written) return null;
@@ -89,7 +92,7 @@ function problemOf({ whole, written, name, value, quoted }, filters) {
     const better = nearest(name).map((one) => (one === HEADER ? one : write(one, value)));
     return { says: `There is no field “${name}”.`, better: [...better, quote(whole)] };
   }
-  if (name in filters) return { says: `${name} is given twice.`, better: [] };
+  if (fieldOf({ name, value }) in filters) return { says: `${name} is given twice.`, better: [] };
   if (value === "") return { says: `${name} needs a value.`, better: [] };
   if (quoted === undefined && value.startsWith('"')) {
     return { says: "The closing quote is missing.", better: [write(name, value.slice(1))] };

@@ -5,6 +5,7 @@ import { useResource } from "../core/resource.js";
 import { vhost } from "../core/route.js";
 import { user } from "../core/session.js";
 import { traces } from "../core/traces.js";
+import { serviceIn } from "../ui/names.js";
 import { FIELDS, HEADER, isKnown, parse, tokensOf, valuesOf, write } from "./filter-text.js";
 
 const MOST_SHOWN = 12;
@@ -18,6 +19,7 @@ const PLACES = {
   routing_key: (e) => e.routing_keys ?? [],
   message_id: (e) => [e.properties?.message_id],
   correlation_id: (e) => [e.properties?.correlation_id],
+  participant: (e) => [serviceIn(e.participant_name), e.participant],
   // The commonest carriers of a conversation, as the service reads them.
   conversation: (e) => [e.properties?.correlation_id, e.properties?.headers?.traceparent?.split?.("-")[1]],
 };

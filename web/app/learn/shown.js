@@ -4,7 +4,7 @@ import { api } from "../core/api.js";
 import { dateTime } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefHere } from "../core/route.js";
-import { Caveats, isSure } from "../ui/caveats.js";
+import { useViewed } from "../core/viewed.js";
 import { Value } from "../ui/marks.js";
 import { Alert, Panel, pending } from "../ui/panel.js";
 import { Assertions } from "./assertions.js";
@@ -22,18 +22,17 @@ const KINDS = {
 export function Shown({ id }) {
   const loaded = useResource((signal) => api.report(id, signal), [id], { every: 0 });
   const { data } = loaded;
+  useViewed(data?.vhost, data?.since, data?.until, "this report", data);
   const [title, Body] = KINDS[data?.report] ?? ["Report"];
   return html`<${Panel} title=${title} id="report-panel" note=${data && html`<${Period} data=${data} />`}
       tools=${html`<a class="button small quiet" href=${hrefHere({ report: null, job: null })}>Close</a>`}>
-    ${!data ? pending(loaded, "the report") : html`<div class="learnt"><${Certainty} data=${data} /><${Body} data=${data} /></div>`}
+    ${!data ? pending(loaded, "the report") : html`<div class="learnt"><${Cut} data=${data} /><${Body} data=${data} /></div>`}
   <//>`;
 }
 
 const Period = ({ data }) => html`<${Value}>${data.vhost}<//> from ${dateTime(data.since)} to ${dateTime(data.until)}`;
 
-function Certainty({ data }) {
-  const cut = data.counted_all === false || data.looked_at_all === false;
-  if (isSure(data) && !cut) return null;
-  return html`<${Caveats} answer=${data} />
-    ${cut && html`<${Alert} tone="calm">There is more than was counted: this is of a part of the period.<//>`}`;
+function Cut({ data }) {
+  if (data.counted_all !== false && data.looked_at_all !== false) return null;
+  return html`<${Alert} tone="calm">There is more than was counted: this is of a part of the period.<//>`;
 }

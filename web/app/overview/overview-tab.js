@@ -62,7 +62,8 @@ function Figures({ shown }) {
   const unmatched = sum((t) => t.counters.unmatched);
   const gaps = sum(losses);
   const isPartial = shown.some((t) => t.gaps.some(isChosen));
-  const record = gaps ? "incomplete" : isPartial ? "partial by choice" : "complete";
+  const open = shown.reduce((total, t) => total + t.gaps.filter((gap) => !gap.until && !isChosen(gap)).length, 0);
+  const record = gaps ? (open ? `${count(open)} still open` : "all have ended") : `the record is ${isPartial ? "partial by choice" : "complete"}`;
   const lags = shown.map((t) => t.lag).filter((lag) => lag != null);
   const figures = [
     ["Rate", rate(sum((t) => t.rate)), "events now"],
@@ -70,7 +71,7 @@ function Figures({ shown }) {
     ["Participants", compact(sum((t) => t.participants)), "who took part"],
     ["Lag", lags.length ? compact(lags.reduce((a, b) => a + b)) : "–", "messages to read"],
     ["Unmatched", percent(unmatched, received), `${count(unmatched)} of ${compact(received)} received`],
-    ["Gaps", compact(gaps), `the record is ${record}${shown.some((t) => t.doubts.length) ? ", not sound" : ""}`, gaps > 0],
+    ["Gaps", compact(gaps), `${record}${shown.some((t) => t.doubts.length) ? ", not sound" : ""}`, gaps > 0],
   ];
   return html`<dl class="figures">
     ${figures.map(

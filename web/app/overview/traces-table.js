@@ -1,5 +1,5 @@
 import { html } from "../core/html.js";
-import { compact, count, inOurTime, percent, rate, sentence } from "../core/format.js";
+import { ageOf, compact, count, inOurTime, percent, rate, sentence } from "../core/format.js";
 import { outage } from "../core/health.js";
 import { href } from "../core/route.js";
 import { losses } from "../ui/gaps.js";
@@ -47,8 +47,8 @@ function Row({ vhost, trace }) {
     ${[
       why && `${trace.state === "waiting" ? "Waiting" : "Last error"}: ${why}`,
       ...trace.remarks,
-      ...trace.doubts.map((doubt) => `Not sound. ${sentence(doubt)}`),
-      trace.audit?.sentence,
+      ...trace.doubts.map(sentence),
+      trace.audit && `${trace.audit.sentence}${trace.audit.as_of ? `: ${ageOf(trace.audit.as_of)} ago` : ""}`,
     ].map(
       (text) => text && html`<tr class="under" key=${text}><td colspan="9" class=${trace.state === "failed" ? "" : "soft"}>
         <span class="small"><${Value}>${inOurTime(text)}<//></span></td></tr>`,
@@ -62,17 +62,12 @@ const MISSING = { unseen: "never seen", forgotten: "forgotten", ambiguous: "ambi
 /** Never 100 % where something is missing. */
 const tenths = (share) => `${Math.floor(1000 * share) / 10} %`;
 
-/** The shares of publishes with a possible cause that name it, and for which spans tell it. */
-const shares = ({ reactions, explained, spanned, coverage, coverage_by_spans }) =>
-  reactions === 0 ? "" : `${count(explained)} of ${count(reactions)} publishes that may have one name it (${tenths(coverage)})${
-    spanned > 0 ? `; of ${count(spanned)} others spans tell it (${tenths(coverage_by_spans)})` : ""}`;
-
 /** By rule: how many of the causes that messages named were found, and how many were known anyway. */
 function Coverage({ links, evidence, unread }) {
   const named = ([, counts]) => counts.found + Object.keys(MISSING).reduce((sum, reason) => sum + counts[reason], 0);
   const rules = Object.entries(links).sort((a, b) => named(b) - named(a));
   const left = Object.entries(unread).map(([reason, times]) => `${reason}: ${count(times)}`).join(", ");
-  return html`Causes: ${shares(evidence)} ${left && `Not read: ${left}.`} <ul class="coverage">${rules.map(
+  return html`${sentence(evidence.sentence)} ${left && `Not read: ${left}.`} <ul class="coverage">${rules.map(
     ([rule, counts]) => html`<li key=${rule}><${Value}>${rule}<//> ${[
       `${count(counts.found)} of ${count(named([rule, counts]))} found`,
       ...Object.entries(MISSING).map(([reason, words]) => counts[reason] > 0 && `${count(counts[reason])} ${words}`),

@@ -1,8 +1,10 @@
 import { html } from "../core/html.js";
 import { isStale, useHealthPolling } from "../core/health.js";
-import { tabOf, view, vhost } from "../core/route.js";
+import { visible } from "../core/format.js";
+import { route, tabOf, view, vhost } from "../core/route.js";
 import { signInError, user } from "../core/session.js";
 import { useTracesPolling } from "../core/traces.js";
+import { heading } from "../core/viewed.js";
 import { useKeptFocus } from "./focus.js";
 import { Header } from "./header.js";
 import { Help, useGlobalKeys } from "./help.js";
@@ -24,6 +26,7 @@ const NAMES = {
   chain: "the chain",
   "space-time": "the diagram",
   topology: "the topology",
+  queue: "the queue",
   learn: "the rules",
   jobs: "jobs",
   admin: "the settings",
@@ -49,8 +52,7 @@ function Shell() {
   useHealthPolling();
   const name = view.value;
   const View = VIEWS[name];
-  const [label, views] = tabOf(name);
-  document.title = `${name === views[0][0] ? label : views.find(([known]) => known === name)[1]} · rabbitmq-itc`;
+  document.title = titleOf(route.value);
   return html`<div class="shell ${isStale.value ? "stale" : ""}">
     <div>
       <a class="button skip" href="#page" onClick=${skip}>Skip to the content</a>
@@ -63,6 +65,15 @@ function Shell() {
     </main>
     <${Help} /><${Question} /><${Notices} /><${Tip} />
   </div>`;
+}
+
+/** The title: what is open, its view and virtual host: `order-1126 · OrderPlaced · failed · Conversations · shop · rabbitmq-itc`. */
+function titleOf({ view: name, params }) {
+  const [label, views] = tabOf(name);
+  const said = name === views[0][0] ? label : views.find(([known]) => known === name)[1];
+  const open = params.event ? `#${params.event}` : params.find ?? params.queue ?? (params.filter === "failures" ? "Failures" : null);
+  const parts = [heading.value ?? (open && visible(open)), said, vhost.value && visible(vhost.value), "rabbitmq-itc"];
+  return parts.filter(Boolean).join(" · ");
 }
 
 // The hash is the state of the page, so the link must not change it.

@@ -7,7 +7,7 @@ import {
   THEMES,
 } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
-import { HIDDEN, href, hrefBack, hrefHere, hrefTab, patch, tabOf, TABS, view, vhost } from "../core/route.js";
+import { HIDDEN, href, hrefBack, hrefHere, hrefTab, patch, route, tabOf, TABS, view, vhost } from "../core/route.js";
 import { reloadUser, signOut, user, usesPassword } from "../core/session.js";
 import { visible } from "../core/format.js";
 import { Icon } from "../ui/icons.js";
@@ -39,6 +39,7 @@ export function Header() {
     </div>
   </header>
   <${Views} />
+  <${Unknown} />
   <${Gone} />`;
 }
 
@@ -52,6 +53,11 @@ function Views() {
         aria-current=${view.value === name ? "page" : undefined}>${said}</a>`,
     )}
   </nav>`;
+}
+
+function Unknown() {
+  const { unknown } = route.value;
+  return unknown && html`<${Alert} tone="warn">There is no page <${Value}>${unknown}<//>: this is the overview.<//>`;
 }
 
 function Gone() {

@@ -10,7 +10,6 @@ import { useResource } from "../core/resource.js";
 import { href, view, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { viewed } from "../core/viewed.js";
-import { leftOut } from "../ui/caveats.js";
 import { isChosen } from "../ui/gaps.js";
 import { Value } from "../ui/marks.js";
 import { Term } from "../ui/term.js";
@@ -18,7 +17,7 @@ import { helpOpen } from "./help.js";
 
 const SETTLED_MS = 400;
 const MOST_GAPS = 5;
-const MISSES = new Set(["waiting", "failed"]); // nothing is recorded now, though it should be
+const MISSES = new Set(["waiting", "failed", "stopped"]); // nothing is recorded now
 
 export function Trust() {
   const period = useSettled(viewed.value);
@@ -64,7 +63,7 @@ function useCertainty(name, period) {
 }
 
 /** The same as an answer says it of itself. */
-const knownBy = ({ since, until, answer }) => ({ since, until, gaps: answer.gaps, gap_count: answer.gaps.length, doubts: answer.doubts ?? [], quiet: answer.quiet });
+const knownBy = ({ since, until, answer }) => ({ since, until, gaps: answer.gaps, gap_count: answer.gaps.length, doubts: answer.doubts ?? [], caveats: answer.caveats });
 
 /** The same from what is known of whole traces. */
 function knownOf(shown, period) {
@@ -88,7 +87,8 @@ function missedNow(shown, until) {
   const missed = until ? [] : shown.filter((trace) => MISSES.has(trace.state));
   if (!missed.length) return null;
   const names = missed.map((trace) => visible(trace.vhost)).join(", ");
-  return `${names} ${missed.length > 1 ? "are" : "is"} not being recorded`;
+  const stopped = missed.every(({ state }) => state === "stopped") ? ": stopped" : "";
+  return `${names} ${missed.length > 1 ? "are" : "is"} not being recorded${stopped}`;
 }
 
 function verdictOf({ gaps, gap_count: all, since, until, known_since: from }, shown, missed) {
@@ -131,7 +131,7 @@ const Gaps = ({ gaps, still }) => html`<ul>${gaps.slice(-MOST_GAPS).reverse().ma
 )}</ul>`;
 
 /** The gaps and the doubts themselves. */
-function Why({ known: { gaps: listed, gap_count, doubts, quiet } }) {
+function Why({ known: { gaps: listed, gap_count, doubts, caveats = doubts } }) {
   const chosen = listed.filter(isChosen);
   const gaps = listed.filter((gap) => !isChosen(gap));
   const all = gap_count - chosen.length;
@@ -143,22 +143,19 @@ function Why({ known: { gaps: listed, gap_count, doubts, quiet } }) {
     addEventListener("pointerdown", outside);
     return () => removeEventListener("pointerdown", outside);
   }, []);
-  if (!listed.length && !doubts.length && !quiet) return null;
+  if (!listed.length && !caveats.length) return null;
   return html`<details class="trust-why" key=${view.value} ref=${box}>
     <summary>Why?</summary>
     <div class="sheet">
+      ${caveats.length > 0 && html`<ul>${caveats.map((text) => html`<li key=${text}><${Value}>${sentence(text)}<//></li>`)}</ul>`}
       ${gaps.length > 0 &&
-      html`<p><strong>Trace messages may have been lost:</strong></p>
+      html`<p><strong>Gaps</strong></p>
         <${Gaps} gaps=${gaps} still=", still open" />
         ${all > MOST_GAPS && html`<p class="soft">and ${count(all - MOST_GAPS)} more</p>`}
         <p><a href=${href("overview")}>Show all gaps</a></p>`}
       ${chosen.length > 0 &&
-      html`<p><strong>Not all was asked for, so answers over this time are not complete:</strong></p>
+      html`<p><strong>Left out by choice</strong></p>
         <${Gaps} gaps=${chosen} still=" to now" />`}
-      ${doubts.length > 0 &&
-      html`<p><strong>Who acted is in doubt:</strong></p>
-        <ul>${doubts.map((doubt) => html`<li key=${doubt}><${Value}>${sentence(doubt)}<//></li>`)}</ul>`}
-      ${quiet > 0 && html`<p class="small soft">${leftOut(quiet)}</p>`}
     </div>
   </details>`;
 }

@@ -7,6 +7,7 @@ export const CODE = {
   chain: () => import("../chain/chain-tab.js"),
   "space-time": () => import("../spacetime/space-time-tab.js"),
   topology: () => import("../topology/topology-tab.js"),
+  queue: () => import("../topology/queue-tab.js"),
   learn: () => import("../learn/learn-tab.js"),
   jobs: () => import("../jobs/jobs-tab.js"),
   admin: () => import("../admin/admin-tab.js"),

@@ -7,7 +7,7 @@ import { toMicros } from "../core/format.js";
 import { hasEnded, useJob } from "../core/jobs.js";
 import { attempt } from "../core/notices.js";
 import { JobProgress } from "../ui/job-progress.js";
-import { add, addDeath, emptyFlows } from "./flows.js";
+import { add, addDeath, addPublishes, emptyFlows, NOBODY } from "./flows.js";
 
 /** `topology` as in the API. Flows as in flows.js, and `deliveries` by publisher. */
 export function countedFlows(topology) {
@@ -15,21 +15,19 @@ export function countedFlows(topology) {
   const flows = emptyFlows();
   const { nodes, links } = flows;
   for (const flow of publishes) {
-    const about = { ...flow, failed: flow.unroutable };
-    addFlow(nodes.publishers, [flow.publisher], about);
-    addFlow(nodes.exchanges, [flow.exchange], about);
-    addFlow(links[0], [flow.publisher, flow.exchange], about);
+    addFlow(nodes.publishers, [flow.publisher], { ...flow, failed: flow.unroutable });
+    if (flow.unroutable) addPublishes(flows, { ...flow, who: flow.publisher, queue: null, messages: flow.unroutable });
   }
   for (const flow of routes) {
-    addFlow(nodes.exchanges, [flow.exchange], { messages: 0 });
-    addFlow(nodes.queues, [flow.queue], { messages: 0 });
-    addFlow(links[1], [flow.exchange, flow.queue], flow);
+    // Dead letters come from the queue that they died in.
+    const messages = flow.messages - flow.dead_lettered;
+    if (messages) addPublishes(flows, { ...flow, who: flow.publisher ?? NOBODY, messages });
   }
   for (const flow of deliveries) {
     const about = { ...flow, failed: flow.redelivered };
     addFlow(nodes.queues, [flow.queue], about);
     addFlow(nodes.receivers, [flow.receiver], about);
-    addFlow(links[2], [flow.queue, flow.receiver], about);
+    addFlow(links[1], [flow.queue, flow.receiver], about);
   }
   for (const death of deaths) addDeath(flows, death);
   for (const flow of programs) addProgram(flows, flow);

@@ -1,11 +1,11 @@
 // The numbers of the drawing as tables.
 import { html } from "../core/html.js";
-import { count, exchangeName, passed, visible } from "../core/format.js";
-import { href } from "../core/route.js";
+import { count, exchangeName, passed } from "../core/format.js";
+import { href, hrefQueue } from "../core/route.js";
 import { Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
-import { flowing, percentiles, waitsOf } from "./flows.js";
+import { flowing, NOBODY, percentiles, waitsOf } from "./flows.js";
 
 const MOST_ROWS = 100;
 const WAIT_NOTE =
@@ -22,13 +22,15 @@ function InProgram({ flows, queue, receiver }) {
   return html`<td class="number">${of ? passed(of.p50) : "–"}</td><td class="number">${of ? passed(of.p95) : "–"}</td>`;
 }
 
+const QueueCell = ({ vhost, queue }) => html`<td class="name"><a href=${hrefQueue(vhost, queue)}><${Value}>${queue}<//></a></td>`;
+
 export function DeliveriesTable({ flows, vhost }) {
-  const rows = busiest(flows.links[2]);
+  const rows = busiest(flows.links[1]);
   return html`<${Panel} title="Queues to receivers" flush note=${WAIT_NOTE}>
     <${Table} label="Queues to receivers" heads="Queue|Receiver|#Deliveries|#Rate|#Unmatched|#In queue p50|#p95|#p99|#In program p50|#p95">
       ${rows.map(
         (link) => html`<tr key=${`${link.from}\n${link.to}`}>
-          <td class="name"><a href=${href("events", { vhost, queue: link.from })}><${Value}>${link.from}<//></a></td>
+          <${QueueCell} vhost=${vhost} queue=${link.from} />
           <td class="name"><${Value}>${link.to}<//></td>
           <td class="number">${count(link.count)}</td>
           <td class="number">${flowing(link.count, flows.seconds)}</td>
@@ -54,7 +56,7 @@ export function CountedDeliveriesTable({ flows, vhost, period }) {
         (flow) => html`<tr key=${`${flow.publisher}\n${flow.exchange}\n${flow.queue}\n${flow.receiver}`}>
           <td class="name">${flow.publisher == null ? html`<span class="soft">not observed</span>` : html`<${Value}>${flow.publisher}<//>`}</td>
           <td class="name"><a href=${link({ exchange: flow.exchange })}>${exchangeName(flow.exchange)}</a></td>
-          <td class="name"><a href=${link({ queue: flow.queue })}><${Value}>${flow.queue}<//></a></td>
+          <${QueueCell} vhost=${vhost} queue=${flow.queue} />
           <td class="name"><${Value}>${flow.receiver}<//></td>
           <td class="number">${count(flow.messages)}</td>
           <td class="number">${flowing(flow.messages, flows.seconds)}</td>
@@ -72,16 +74,14 @@ export function CountedDeliveriesTable({ flows, vhost, period }) {
 }
 
 export function PublishesTable({ flows, vhost, period }) {
-  const rows = busiest(flows.links[0]);
-  const queues = (exchange) =>
-    [...flows.links[1].values()].filter((link) => link.from === exchange).map((link) => visible(link.to));
-  return html`<${Panel} title="Publishers to exchanges" flush>
-    <${Table} label="Publishers to exchanges" heads="Publisher|Exchange|Queues behind it|#Publishes|#Rate">
+  const rows = busiest(flows.publishes);
+  return html`<${Panel} title="Publishers to queues" flush note="as the broker routed each message">
+    <${Table} label="Publishers to queues" heads="Publisher|Exchange|Queue|#Messages|#Rate">
       ${rows.map(
-        (link) => html`<tr key=${`${link.from}\n${link.to}`}>
-          <td class="name"><${Value}>${link.from}<//></td>
-          <td class="name"><a href=${href("events", { vhost, exchange: link.to, type: "published", ...period })}>${exchangeName(link.to)}</a></td>
-          <td class="text"><bdi>${queues(link.to).join(", ") || "none: unroutable"}</bdi></td>
+        (link) => html`<tr key=${link.key}>
+          <td class="name">${link.who === NOBODY ? html`<span class="soft">not observed</span>` : html`<${Value}>${link.who}<//>`}</td>
+          <td class="name"><a href=${href("events", { vhost, exchange: link.exchange, type: "published", ...period })}>${exchangeName(link.exchange)}</a></td>
+          ${link.queue === null ? html`<td class="bad-text">none: unroutable</td>` : html`<${QueueCell} vhost=${vhost} queue=${link.queue} />`}
           <td class="number">${count(link.count)}</td>
           <td class="number">${flowing(link.count, flows.seconds)}</td>
         </tr>`,
@@ -98,10 +98,10 @@ export function DeathsTable({ flows, vhost, period }) {
   return html`<${Panel} title="Dead letters" flush note="by the newest death that their messages tell of">
     <${Table} label="Dead letters" heads="Died in|Why|Exchange|Received from|#Deliveries">
       ${rows.map((death) => html`<tr key=${death.key}>
-        <td class="name">${death.from === null ? html`<span class="soft">not said</span>` : html`<a href=${link({ queue: death.from })}><${Value}>${death.from}<//></a>`}</td>
+        <td class="name">${death.from === null ? html`<span class="soft">not said</span>` : html`<a href=${hrefQueue(vhost, death.from)}><${Value}>${death.from}<//></a>`}</td>
         <td>${death.reason === null ? html`<span class="soft">not said</span>` : html`<${Value}>${death.reason}<//>`}</td>
-        <td class="name">${exchangeName(death.to)}</td>
-        <td class="name"><a href=${link({ queue: death.into, match: "dead_lettered" })}><${Value}>${death.into}<//></a></td>
+        <td class="name">${exchangeName(death.exchange)}</td>
+        <td class="name"><a href=${link({ queue: death.to, match: "dead_lettered" })}><${Value}>${death.to}<//></a></td>
         <td class="number">${count(death.count)}</td>
       </tr>`)}
     <//>

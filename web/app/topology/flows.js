@@ -1,22 +1,24 @@
-// Flows, counted from events: publishers → exchanges → queues → receivers.
+// Flows, counted from events: publishers → queues, as the broker routed them, → receivers.
 import { plural, rate, toMicros } from "../core/format.js";
 import { serviceIn } from "../ui/names.js";
 
-export const COLUMNS = ["publishers", "exchanges", "queues", "receivers"];
+export const COLUMNS = ["publishers", "queues", "receivers"];
+export const NOBODY = ""; // publishes that were not observed
 export const FIELDS =
   "id,type,match,cause,participant_name,user,recorded_at,exchange,queue,routed_queues";
 
 /**
  * The drawn and listed flows. `nodes` by column and `links` between columns are Maps of {key, from, to,
- * count, unmatched, failed, waits}, `deaths` a Map of the ways from a queue to the exchange that its dead
- * letters went through, with `reasons` and where they went (`into`), and `programs` a Map of {receiver,
- * queue, waits}. `waits` are seconds: from the trace message of a publish to that of its delivery, or from
+ * count, unmatched, failed, waits}, `publishes` a Map of {who, exchange, queue, count}, without a queue where none was
+ * reached, `deaths` a Map of the ways of dead letters from a queue to the next, with their reason and exchange, and
+ * `programs` a Map of {receiver, queue, waits}. `waits` are seconds: from the trace message of a publish to that of its delivery, or from
  * that of a delivery to those of the publishes that name it, where both are among the events.
  */
 export function emptyFlows() {
   return {
     nodes: Object.fromEntries(COLUMNS.map((name) => [name, new Map()])),
-    links: [new Map(), new Map(), new Map()],
+    links: [new Map(), new Map()],
+    publishes: new Map(),
     deaths: new Map(),
     programs: new Map(),
     seconds: 0,
@@ -64,28 +66,34 @@ function waitOf(event, publishedAt) {
   return at === undefined ? null : Math.max(0, (toMicros(event.recorded_at) - at) / 1e6);
 }
 
-function published({ nodes, links }, event, who) {
-  const about = { failed: event.routed_queues?.length === 0 };
-  add(nodes.publishers, [who], about);
-  add(nodes.exchanges, [event.exchange], about);
-  add(links[0], [who, event.exchange], about);
-  for (const queue of event.routed_queues ?? []) {
-    add(links[1], [event.exchange, queue]);
-    touch(nodes.queues, queue);
-  }
+function published(flows, event, who) {
+  const isLost = event.routed_queues?.length === 0;
+  add(flows.nodes.publishers, [who], { failed: isLost });
+  if (isLost) addPublishes(flows, { who, exchange: event.exchange, queue: null, messages: 1 });
+  for (const queue of event.routed_queues ?? []) addPublishes(flows, { who, exchange: event.exchange, queue, messages: 1 });
 }
 
-function received({ nodes, links }, event, who, wait) {
+/** Notes messages as they were routed; `queue` is null where they reached none. */
+export function addPublishes({ nodes, links, publishes }, { who, exchange, queue, messages, unmatched }) {
+  const key = JSON.stringify([who, exchange, queue]);
+  const known = publishes.get(key) ?? { key, who, exchange, queue, count: 0 };
+  publishes.set(key, known);
+  known.count += messages;
+  if (queue === null) return;
+  touch(nodes.publishers, who);
+  touch(nodes.queues, queue);
+  add(links[0], [who, queue], { messages, unmatched });
+}
+
+function received(flows, event, who, wait) {
+  const { nodes, links } = flows;
   const unmatched = event.match === "unmatched";
   const about = { unmatched, failed: event.match === "redelivered" };
-  for (const [map, ends] of [[nodes.queues, [event.queue]], [nodes.receivers, [who]], [links[2], [event.queue, who]]]) {
+  for (const [map, ends] of [[nodes.queues, [event.queue]], [nodes.receivers, [who]], [links[1], [event.queue, who]]]) {
     const { waits } = add(map, ends, about);
     if (wait !== null) waits.push(wait);
   }
-  if (event.match !== "dead_lettered" && !unmatched) return;
-  // No publish is known for these, but the delivery says through which exchange it came.
-  touch(nodes.exchanges, event.exchange);
-  add(links[1], [event.exchange, event.queue], { unmatched });
+  if (unmatched) addPublishes(flows, { who: NOBODY, exchange: event.exchange, queue: event.queue, messages: 1, unmatched });
 }
 
 function worked({ programs, nodes }, { queue, receiver }, seconds) {
@@ -100,8 +108,8 @@ export function addDeath({ nodes, deaths }, { queue = null, reason = null, excha
   const key = `${queue ?? ""}\n${exchange}\n${to}\n${reason ?? ""}`;
   const known = deaths.get(key);
   if (known) known.count += messages;
-  else deaths.set(key, { key, from: queue, to: exchange, into: to, reason, count: messages, unmatched: 0, failed: 0 });
-  touch(nodes.exchanges, exchange);
+  else deaths.set(key, { key, from: queue, to, exchange, reason, count: messages, unmatched: 0, failed: 0 });
+  touch(nodes.queues, to);
   if (queue !== null) touch(nodes.queues, queue).failed += messages;
 }
 

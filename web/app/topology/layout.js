@@ -1,4 +1,4 @@
-// Places the four columns: the busiest nodes of each, ordered so that few links cross.
+// Places the three columns: the busiest nodes of each, ordered so that few links cross.
 import { COLUMNS } from "./flows.js";
 
 const MOST_NODES = 24;
@@ -17,17 +17,17 @@ export function arrange(flows, width) {
   const kept = COLUMNS.map((name) => busiest(flows.nodes[name]));
   const links = flows.links.map((map, n) => foldLinks(map, kept[n], kept[n + 1]));
   const known = new Map([...flows.deaths].filter(([, death]) => death.from !== null));
-  const deaths = foldLinks(known, kept[2], kept[1]);
+  const deaths = foldLinks(known, kept[1], kept[1]);
   const columns = kept.map(({ nodes }) => nodes);
   untangle(columns, links);
-  const columnWidth = (gap) => Math.min(230, (width - 3 * gap) / 4);
+  const columnWidth = (gap) => Math.min(250, (width - 2 * gap) / 3);
   const size = columnWidth(COLUMN_GAP.wide) < NARROW ? "narrow" : "wide";
   const node = { width: columnWidth(COLUMN_GAP[size]), height: NODE_HEIGHT[size] };
   const stacked = (count) => Math.max(count, 1) * (node.height + NODE_GAP) - NODE_GAP;
   const height = stacked(Math.max(...columns.map((nodes) => nodes.length)));
   const place = new Map();
   columns.forEach((nodes, n) => {
-    const x = (n * (width - node.width)) / 3;
+    const x = (n * (width - node.width)) / 2;
     const top = size === "narrow" ? 0 : (height - stacked(nodes.length)) / 2; // or a phone begins with an empty box
     nodes.forEach(({ key }, i) => place.set(`${n}\n${key}`, { x, y: top + i * (node.height + NODE_GAP), ...node }));
   });

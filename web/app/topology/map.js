@@ -1,16 +1,16 @@
 // The drawing: a node links to its events, and the wider a curve, the more messages it stands for.
 import { useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { compact, exchangeName, passed, percent, visible } from "../core/format.js";
+import { compact, passed, percent, visible } from "../core/format.js";
 import { filterOfService } from "../core/participants.js";
-import { href } from "../core/route.js";
+import { href, hrefQueue } from "../core/route.js";
 import { shortOf } from "../ui/names.js";
 import { useWidth } from "../ui/width.js";
-import { COLUMNS, flowing, percentiles, toneOf, waitsOf } from "./flows.js";
+import { COLUMNS, flowing, NOBODY, percentiles, toneOf, waitsOf } from "./flows.js";
 import { arrange } from "./layout.js";
 
-const TITLES = ["Publishers", "Exchanges", "Queues", "Receivers"];
-const LEAST_WIDTH = 720;
+const TITLES = ["Publishers", "Queues", "Receivers"];
+const LEAST_WIDTH = 600;
 
 /**
  * `period` ({since, until}), if the flows are of one, limits the linked events to it. `colour` is what
@@ -54,21 +54,21 @@ function timesOf(node, column, least = 0) {
   const median = waitsOf(node)?.p50 ?? null;
   const worked = (node.worked ?? percentiles(node.works))?.p50 ?? null;
   return [
-    column >= 2 && median !== null && median >= least && `${column === 2 ? "p50" : "queue p50"} ${passed(median)}`,
-    column === 3 && worked !== null && worked >= least && `program p50 ${passed(worked)}`,
+    column >= 1 && median !== null && median >= least && `${column === 1 ? "p50" : "queue p50"} ${passed(median)}`,
+    column === 2 && worked !== null && worked >= least && `program p50 ${passed(worked)}`,
   ].filter(Boolean);
 }
 
 const SLOW = 1; // s: from here on a median is out of the ordinary
-const FAILED = ["unroutable", "unroutable", "failed", "redelivered"];
+const FAILED = ["unroutable", "failed", "redelivered"];
 
 function Node({ node, column, place, flows, short, vhost, by, colour, period, onLit }) {
-  const name = node.rest ? `${node.rest} more` : column === 1 ? exchangeName(node.key) : visible(column === 2 ? node.key : short(node.key));
+  const name = node.rest ? `${node.rest} more` : column !== 1 && node.key === NOBODY ? "not observed" : visible(column === 1 ? node.key : short(node.key));
   const failed = node.failed ? `${percent(node.failed, Math.max(node.count, node.failed))} ${FAILED[column]}` : null;
   const unmatched = node.unmatched ? `${compact(node.unmatched)} unmatched` : null;
-  const none = node.count || node.rest ? null : column === 1 ? "no publish seen" : "no delivery seen";
+  const none = node.count || node.rest ? null : column ? "no delivery seen" : null;
   const slow = timesOf(node, column, SLOW).join(" · ");
-  const said = [column === 1 || node.rest ? name : visible(node.key), failed, unmatched, none ?? flowing(node.count, flows.seconds), ...timesOf(node, column)].filter(Boolean).join(" · ");
+  const said = [node.rest || !node.key ? name : visible(node.key), failed, unmatched, none ?? (node.count ? flowing(node.count, flows.seconds) : null), ...timesOf(node, column)].filter(Boolean).join(" · ");
   const style = { left: `${place.x}px`, top: `${place.y}px`, width: `${place.width}px`, height: `${place.height}px` };
   const light = { onPointerEnter: () => onLit({ column, key: node.key }), onFocus: () => onLit({ column, key: node.key }) };
   const inner = html`<bdi class="cut strong">${name}</bdi>
@@ -77,12 +77,11 @@ function Node({ node, column, place, flows, short, vhost, by, colour, period, on
   const tone = toneClass(node, colour);
   if (node.rest) return html`<div class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${said}>${inner}</div>`;
   return html`<a class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${said} ...${light}
-    href=${href("events", { ...filterFor(column, node, vhost, by), ...period })}>${inner}</a>`;
+    href=${column === 1 ? hrefQueue(vhost, node.key) : href("events", { ...filterFor(column, node, vhost, by), ...period })}>${inner}</a>`;
 }
 
 function filterFor(column, { key }, vhost, by) {
-  if (column === 1) return { vhost, exchange: key };
-  if (column === 2) return { vhost, queue: key };
+  if (key === NOBODY) return { vhost, match: "unmatched" };
   const who =
     by === "user" ? { user: key }
     : by === "participant" ? { participant_name: key }
@@ -112,10 +111,10 @@ function Links({ drawing, width, lit, colour }) {
     <defs><marker id="dead-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">
       <path class="dead-head" d="M0 0L8 4L0 8z" /></marker></defs>
     ${drawing.deaths.map((death) => {
-      const from = drawing.place.get(`2\n${death.from}`);
+      const from = drawing.place.get(`1\n${death.from}`);
       const to = drawing.place.get(`1\n${death.to}`);
       if (!from || !to) return null;
-      const isLit = lit && ((lit.column === 2 && lit.key === death.from) || (lit.column === 1 && lit.key === death.to));
+      const isLit = lit && lit.column === 1 && [death.from, death.to].includes(lit.key);
       return html`<path key=${death.key} class="dead ${lit && !isLit ? "dim" : ""}" d=${backwards(from, to)}
         stroke-width=${1 + 4 * Math.sqrt(Math.min(1, death.count / most))} marker-end="url(#dead-head)" />`;
     })}
@@ -133,14 +132,13 @@ function curve(from, to) {
   return `M${x1} ${y1}C${x1 + bend} ${y1} ${to.x - bend} ${y2} ${to.x} ${y2}`;
 }
 
-/** From the left of a queue back to the right of an exchange, below the way that messages take. */
+/** From the left of a queue to the left of another, below the way that messages take. */
 function backwards(from, to) {
-  const x2 = to.x + to.width + 2;
   const y1 = from.y + from.height * 0.85;
   const y2 = to.y + to.height * 0.85;
-  const bend = (from.x - x2) / 2;
-  return `M${from.x} ${y1}C${from.x - bend} ${y1} ${x2 + bend} ${y2} ${x2} ${y2}`;
+  return `M${from.x} ${y1}C${from.x - BEND} ${y1} ${to.x - BEND} ${y2} ${to.x - 2} ${y2}`;
 }
+const BEND = 32;
 
 const KEYS = {
   failures: [
@@ -163,6 +161,6 @@ export function FlowLegend({ colour, flows }) {
   const dead = [...flows.deaths.values()].some((death) => death.from !== null);
   return html`<ul class="flow-legend" aria-label="Legend">
     ${KEYS[colour].map(([words, tone]) => html`<li key=${tone}><i class="flow-key ${tone}"></i>${words}</li>`)}
-    ${dead && html`<li><i class="flow-key dead"></i>dead letters: from the queue back to their exchange</li>`}
+    ${dead && html`<li><i class="flow-key dead"></i>dead letters: from the queue where they died to the next</li>`}
   </ul>`;
 }

@@ -60,7 +60,7 @@ export default function Topology() {
 
   return html`<div class="page-inner">
     <div class="page-title"><h1>Topology</h1>
-      <p>Who publishes where, which queues that reaches, and who receives it.</p></div>
+      <p>Who publishes to which queue, as each message was routed, and who receives it.</p></div>
     <${Panel} title=${name == null ? "Topology" : html`<${Value}>${name}<//>`} id="topology-panel"
       note=${flows ? (amount ? spanOf(shown.data.events, flows) : periodOf(shown.data, flows)) : undefined}
       tools=${html`
@@ -157,7 +157,8 @@ const periodOf = ({ since, until }, flows) =>
 /** The topology of a period, or else the one counted last; null if none was. */
 async function whatWasCounted(vhostName, period, signal) {
   try {
-    return await api.topology(vhostName, period, signal);
+    const counted = await api.topology(vhostName, period, signal);
+    return counted.routes.some(({ publisher }) => publisher === undefined) ? null : counted; // of an earlier version
   } catch (error) {
     if (error.status === 404) return null;
     throw error;

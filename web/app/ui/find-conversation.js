@@ -1,9 +1,10 @@
 // "What happened to order 1234?": leads to its conversation, or to the list if several fit.
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { eventIn, findConversations } from "../core/conversations.js";
+import { eventIn, eventNamed, findConversations } from "../core/conversations.js";
 import { attempt } from "../core/notices.js";
 import { go, route, vhost } from "../core/route.js";
+import { busiestVhost } from "../core/traces.js";
 import { Icon } from "./icons.js";
 
 const SEVERAL = 2;
@@ -30,12 +31,14 @@ export function FindConversation({ shown = "" }) {
 async function lead(text) {
   const before = route.peek();
   const known = { vhost: vhost.peek() };
+  const queue = /^queue:("[^"]+"|[^\s"]+)$/.exec(text)?.[1].replaceAll('"', "");
+  const inVhost = known.vhost ?? busiestVhost();
+  if (queue && inVhost) return go("queue", { vhost: inVhost, queue });
   let event = eventIn(text);
   if (text && !event) {
-    const { items, truncated } = await findConversations(text, { ...known, limit: SEVERAL });
-    if (items.length === 1 && !truncated) event = String(items[0].root);
+    const found = await findConversations(text, { ...known, limit: SEVERAL });
+    if (found.items.length === 1 && !found.truncated) event = await eventNamed(text, found, known);
   }
   if (route.peek() !== before) return; // went elsewhere meanwhile
-  if (event) go("conversations", { event });
-  else go("conversations", { event: null, find: text || null });
+  return event ? go("conversations", { event }) : go("conversations", { event: null, find: text || null });
 }

@@ -1,19 +1,18 @@
 // The relation of two events, in words.
 
 const WORDS = {
-  before: ["happened before", "A may have had a part in B."],
-  after: ["happened after", "B may have had a part in A."],
-  concurrent: ["is concurrent with", "Neither could have influenced the other."],
-  equal: ["is the same as", "Both pins hold the same event."],
+  before: "happened before",
+  after: "happened after",
+  concurrent: "is concurrent with",
+  equal: "is the same as",
+};
+const PARTS = {
+  caused: { before: "caused", after: "was caused by" },
+  "may have": { before: "may have had a part in", after: "may be a result of" },
 };
 
 export const relationWord = (answer) =>
-  answer.answer === "unknown"
-    ? "has no known relation to"
-    : (WORDS[answer.relation]?.[0] ?? answer.relation);
+  answer.answer === "unknown" ? "has no known relation to" : (WORDS[answer.relation] ?? answer.relation);
 
-/** The meaning of a relation; an unknown answer has its own. */
-export const relationMeaning = (answer) =>
-  answer.answer === "unknown"
-    ? "As far as is known, neither influenced the other."
-    : (WORDS[answer.relation]?.[1] ?? "");
+/** One verdict on what A has to do with B: by messages where they tell, else by the order of causality. */
+export const verdictWord = (answer) => PARTS[answer.answer]?.[answer.relation] ?? relationWord(answer);

@@ -5,8 +5,7 @@ import { api } from "../../core/api.js";
 import { count, plural } from "../../core/format.js";
 import { usePages } from "../../core/pages.js";
 import { href, hrefFailures, route, vhost } from "../../core/route.js";
-import { traces } from "../../core/traces.js";
-import { Caveats } from "../../ui/caveats.js";
+import { useViewed } from "../../core/viewed.js";
 import { Alert, Empty, Failure, Panel, pending } from "../../ui/panel.js";
 import { useSteps } from "../../ui/steps.js";
 import { Chips, Filters, filtersOf } from "./filters.js";
@@ -22,6 +21,9 @@ export default function FailedConversations() {
   const loaded = usePages(load, [vhost.value, filters]);
   const { data, error, reload } = loaded;
   const first = data?.[0];
+  // An answer on all virtual hosts has no gaps of its own: the banner has those of their traces.
+  const { since, until } = first?.gaps ? first.period : {};
+  useViewed(vhost.value, since, filters.until ? until : null, "these failures", first);
   useSteps("a.failure");
   if (!data && error?.status === 404) return html`<${NotTraced} />`;
   return html`
@@ -30,10 +32,9 @@ export default function FailedConversations() {
     ${data && error && html`<${Failure} error=${error} onRetry=${reload} />`}
     ${!data
       ? pending(loaded, "failures")
-      : html`<${Uncertain} answer=${first} />
-          ${first.items.length
-            ? html`<${Found} first=${first} loaded=${loaded} />`
-            : html`<${None} filtered=${Object.keys(filters).length > 0} answer=${first} />`}`}`;
+      : first.items.length
+        ? html`<${Found} first=${first} loaded=${loaded} />`
+        : html`<${None} filtered=${Object.keys(filters).length > 0} answer=${first} />`}`;
 }
 
 function Found({ first, loaded }) {
@@ -44,23 +45,13 @@ function Found({ first, loaded }) {
       there are more. Choose a period or a queue to count fewer.<//>`}
     <${Panel} title="Over time" note=${`${first.counted_all ? "" : "the newest "}${plural(first.counted, "failure")}; choose a bar to see its time`}>
       <${OverTime} over=${first.over_time} /><//>
-    <${Panel} title="Groups" flush note="by queue, reason, message type and exception"
+    <${Panel} title="Groups" flush note="by queue, reason, message type and exception; the largest first"
         foot=${first.groups_truncated && `The ${count(first.groups.length)} groups with the newest failures are listed.`}>
       <${GroupsTable} groups=${first.groups} several=${several} /><//>
-    <${Panel} title=${LIST} flush note="a row for each failure, newest first; ↓ and ↑ step through them"
+    <${Panel} title=${LIST} flush note=${`a row for each failure, newest first: ${items.length < first.counted ? `${count(items.length)} of ` : ""}${count(first.counted)}; ↓ and ↑ step through them`}
         foot=${loaded.further && html`<button class="button small" onClick=${loaded.more}>Show ${PAGE} more</button>
           <span> ${count(items.length)} are shown.</span>`}>
       <${ItemsTable} items=${items} several=${several} /><//>`;
-}
-
-/** Caveats of the answer, for this virtual host or for all. */
-function Uncertain({ answer }) {
-  if (answer.gaps) return html`<${Caveats} answer=${answer} />`;
-  const doubtful = (traces.value.data ?? []).filter(({ gaps, sound }) => gaps.length || !sound);
-  if (!doubtful.length) return null;
-  return html`<${Alert} tone="warn" action=${html`<a class="button small" href=${href("overview")}>Show the traces</a>`}>
-    <strong>Not certain.</strong> The record of ${plural(doubtful.length, "virtual host")} has gaps or doubts:
-    there may be failures that nobody saw.<//>`;
 }
 
 function None({ filtered, answer }) {

@@ -1,10 +1,10 @@
 // Failures as tables: by group, and each by itself.
 import { html } from "../../core/html.js";
 import { count, dateTime, exchangeName, plural, recent } from "../../core/format.js";
-import { href, hrefHere } from "../../core/route.js";
+import { href, hrefHere, hrefQueue } from "../../core/route.js";
 import { Value } from "../../ui/marks.js";
 import { shortOf } from "../../ui/names.js";
-import { Table } from "../../ui/table.js";
+import { Table, useSort } from "../../ui/table.js";
 import { KindMark } from "../../ui/failure-mark.js";
 
 const conversation = (vhost, event) => href("conversations", { vhost, event: String(event) });
@@ -17,9 +17,13 @@ const someOf = ([first, ...others]) => (others.length ? `${first} and ${plural(o
 /** `several`: whether the failures of several virtual hosts are shown. */
 export function GroupsTable({ groups, several }) {
   const short = shortOf(groups.flatMap(({ by }) => by));
-  return html`<${Table} label="Groups of failures"
+  const most = [...groups].sort((a, b) => b.count - a.count); // of as many, the newest first
+  const of = (name) => (group) => group[name];
+  const sort = useSort(most, [of("count"), of("kind"), of("queue"), of("type"), of("exception"), ({ by }) => by[0],
+    ...(several ? [of("vhost")] : []), of("first_at"), of("last_at")]);
+  return html`<${Table} label="Groups of failures" sort=${sort}
       heads=${`#Failures|What happened|Queue|Message type|Exception|Had it last|${several ? "Virtual host|" : ""}First|Newest|`}>
-    ${groups.map((group) => html`<${Group} key=${JSON.stringify([group.vhost, group.kind, group.queue, group.reason, group.type, group.exception])}
+    ${sort.rows.map((group) => html`<${Group} key=${JSON.stringify([group.vhost, group.kind, group.queue, group.reason, group.type, group.exception])}
       group=${group} several=${several} short=${short} />`)}
   <//>`;
 }
@@ -44,9 +48,12 @@ function Group({ group, several, short }) {
 
 export function ItemsTable({ items, several }) {
   const short = shortOf(items.flatMap(({ by, publisher }) => [by, publisher]).flatMap((one) => one?.name ?? []));
-  return html`<${Table} label="Conversations that failed"
+  const of = (name) => (item) => item[name];
+  const sort = useSort(items, [of("at"), of("type"), of("kind"), of("queue"), ({ by }) => by && short(by.name), of("exception"),
+    ...(several ? [of("vhost")] : []), of("event")]);
+  return html`<${Table} label="Conversations that failed" sort=${sort}
       heads=${`When|Message|What happened|Queue|Had it last|Exception|${several ? "Virtual host|" : ""}#Event`}>
-    ${items.map((item) => html`<${Item} key=${`${item.event} ${item.kind} ${item.queue}`} item=${item} several=${several} short=${short} />`)}
+    ${sort.rows.map((item) => html`<${Item} key=${`${item.event} ${item.kind} ${item.queue}`} item=${item} several=${several} short=${short} />`)}
   <//>`;
 }
 
@@ -59,7 +66,7 @@ function Item({ item, several, short }) {
     <td><${KindMark} kind=${item.kind} reason=${item.reason} vhost=${item.vhost} />${times > 1 && html` <span class="soft small">${plural(times, "time")}</span>`}</td>
     <td class="name">${item.queue == null
       ? html`<span class="soft">sent to</span> ${exchangeName(item.exchange)}`
-      : html`<${Value}>${item.queue}<//>`}${to && html`<span class="soft"> → <${Value}>${to}<//></span>`}</td>
+      : html`<a href=${hrefQueue(item.vhost, item.queue)}><${Value}>${item.queue}<//></a>`}${to && html`<span class="soft"> → <${Value}>${to}<//></span>`}</td>
     <td class="name">${by
       ? html`<${By} name=${short(by.name)} handed=${handed} />`
       : html`<span class="soft">nobody; published by ${item.publisher ? html`<${Value}>${short(item.publisher.name)}<//>` : "an unknown"}</span>`}</td>

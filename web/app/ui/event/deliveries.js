@@ -3,7 +3,7 @@ import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
 import { inOurTime, said, time, visible } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
-import { hrefEvent } from "../../core/route.js";
+import { hrefEvent, hrefQueue } from "../../core/route.js";
 import { MatchMark, SettlementMark, StateMark, Value } from "../marks.js";
 import { shortOf } from "../names.js";
 import { pending } from "../panel.js";
@@ -19,16 +19,16 @@ export function Deliveries({ event }) {
       ? pending(loaded, "deliveries")
       : data.queues.length === 0
         ? html`<p class="soft">Routed to no queue: the message was dropped or returned.</p>`
-        : data.queues.map((fate) => html`<${Fate} key=${fate.queue} fate=${fate} isTold=${isTold} short=${short} />`)}
+        : data.queues.map((fate) => html`<${Fate} key=${fate.queue} vhost=${event.vhost} fate=${fate} isTold=${isTold} short=${short} />`)}
   </section>`;
 }
 
 const all = ({ deliveries, dead_letters: letters }) => [...deliveries, ...letters];
 
 /** `isTold`: the settlement of some of the message's deliveries is known. */
-function Fate({ fate, isTold, short }) {
+function Fate({ vhost, fate, isTold, short }) {
   return html`<div class="queue-fate">
-    <div class="queue-fate-head"><${Value}>${fate.queue}<//><${StateMark} state=${fate.state} /></div>
+    <div class="queue-fate-head"><a href=${hrefQueue(vhost, fate.queue)}><${Value}>${fate.queue}<//></a><${StateMark} state=${fate.state} /></div>
     ${fate.remark && html`<p class="small soft">it ${inOurTime(fate.remark)}</p>`}
     ${fate.deliveries.map(
       (event) => html`<a class="relative" key=${event.id} href=${hrefEvent(event.id)}>
@@ -40,7 +40,7 @@ function Fate({ fate, isTold, short }) {
       </a>`,
     )}
     ${fate.dead_lettered_to.map(
-      (queue) => html`<p class="small soft" key=${queue}>then went to <${Value}>${queue}<//></p>`,
+      (queue) => html`<p class="small soft" key=${queue}>then went to <a href=${hrefQueue(vhost, queue)}><${Value}>${queue}<//></a></p>`,
     )}
   </div>`;
 }

@@ -5,7 +5,7 @@ import { bytes, dateTime, exchangeName, time, visible } from "../../core/format.
 import { useKeys } from "../../core/keys.js";
 import { typeOf } from "../../core/message-type.js";
 import { useResource } from "../../core/resource.js";
-import { closed, closeEvent, href, hrefEvent, isConversation, patch, pinnedA, pinnedB, route, view } from "../../core/route.js";
+import { closed, closeEvent, href, hrefEvent, hrefQueue, isConversation, patch, pinnedA, pinnedB, route, view } from "../../core/route.js";
 import { user, usesPassword } from "../../core/session.js";
 import { CopyButton } from "../copy.js";
 import { Icon } from "../icons.js";
@@ -121,7 +121,7 @@ function Transport({ event }) {
     <dt>${keys.length === 1 ? "Routing key" : "Routing keys"}</dt>
     <dd>${keys.map((key) => html`<div><${Value}>${key === "" ? "(empty)" : key}<//></div>`)}</dd>
     ${event.queue != null && html`<dt>Queue</dt>
-      <dd><a href=${filter({ queue: event.queue })}><${Value}>${event.queue}<//></a></dd>`}
+      <dd><a href=${hrefQueue(event.vhost, event.queue)}><${Value}>${event.queue}<//></a></dd>`}
     <dt><${Word}>Participant<//></dt>
     <dd><a href=${filter({ participant: String(event.participant) })}><${Value}>${event.participant_name}<//></a>
       <span class="faint"> · its event ${event.seq}</span></dd>

@@ -12,7 +12,6 @@ import { usePages } from "../../core/pages.js";
 import { useResource } from "../../core/resource.js";
 import { hrefEvent, patch, route } from "../../core/route.js";
 import { mayWrite } from "../../core/session.js";
-import { isSure } from "../caveats.js";
 import { FileForm } from "../file-form.js";
 import { Icon } from "../icons.js";
 import { JobProgress } from "../job-progress.js";
@@ -85,7 +84,7 @@ const WORDS = {
 };
 
 /** Nothing uncertain is called impossible. */
-const wordOf = (verdict, data) => (verdict === "cannot_have" && !isSure(data) ? "not known to have been" : WORDS[verdict]);
+const wordOf = (verdict, data) => (verdict === "cannot_have" && !(data.complete && data.sound) ? "not known to have been" : WORDS[verdict]);
 
 /** `[{name, verdict, word, first}]`: the services that did something, and in words what is known of each. */
 export const servicesOf = (data) => data.services.map((one) => ({ ...one, word: wordOf(one.verdict, data) }));
@@ -100,7 +99,7 @@ function Strip({ data }) {
     .filter(([, those]) => those.length);
   const touched = services.filter(({ verdict }) => verdict === "caused").length;
   return html`<p><strong>${count(touched)} of ${plural(services.length, "service")}</strong> ${touched === 1 ? "was" : "were"} touched for certain.
-      ${heard && html` Each of them had heard of it by ${clockTime(heard)}: the clocks rule nothing out after that.`}</p>
+      ${heard && html` By ${clockTime(heard)} each of them was handed a message that goes back to it: whatever they did after that may come of it.`}</p>
     <dl class="strip">${tones.map(([verdict, those]) => html`
       <dt key=${verdict}>${those[0].word} <span class="soft">${count(those.length)}</span></dt>
       <dd><ul>${those.map(({ name, word, first }) => html`<li key=${name} class=${`tone-${verdict}`}>${first == null

@@ -1,0 +1,52 @@
+"""The paces of participants, from the newest events of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import text
+
+from app.store.causality import links
+from app.store.conversations.roots import Roots
+from model.conversations.pace import Handling, Pace
+from model.words import EventType
+
+# Events of a participant that are read, the newest; and participants, of one answer.
+MOST_NEWEST, MOST_PACES = 512, 32
+
+_NEWEST = text(
+    "SELECT id, type, cause_id, recorded_at FROM (SELECT * FROM events"
+    " WHERE trace_id = :trace AND participant = :participant ORDER BY height DESC LIMIT :most"
+    ") AS newest WHERE NOT quiet ORDER BY id"
+).bindparams(most=MOST_NEWEST)
+
+
+async def paces_of(trace: Roots, participants: Collection[int]) -> dict[int, Pace]:
+    """The pace of each of these, of the first `MOST_PACES`."""
+    return {number: await _pace_of(trace, number) for number in sorted(participants)[:MOST_PACES]}
+
+
+async def _pace_of(trace: Roots, participant: int) -> Pace:
+    binds = {"trace": trace.trace_id, "participant": participant}
+    events = (await trace.connection.execute(_NEWEST, binds)).all()
+    publishes = [event for event in events if event.type == EventType.published]
+    causes = await links.edge_causes(trace.connection, [publish.id for publish in publishes])
+    keys = await trace.keys_of({event.id for event in events} | {e.cause_id or 0 for e in events})
+    received: dict[int, int] = {}
+    last_with_key: dict[bytes, int] = {}
+    steps = []
+    for event in events:
+        if event.type == EventType.received:
+            # A cause is the delivery, or its publish where that is not known.
+            received[event.id] = event.recorded_at
+            received[event.cause_id or 0] = event.recorded_at
+            last_with_key |= dict.fromkeys(keys.get(event.cause_id or 0, ()), event.recorded_at)
+            continue
+        times = [
+            received[cause.cause] for cause in causes.get(event.id, ()) if cause.cause in received
+        ]
+        if not times and event.id not in causes:
+            times = [last_with_key[key] for key in keys.get(event.id, ()) if key in last_with_key]
+        if times:
+            steps.append(Handling(max(times), event.recorded_at))
+    return Pace(steps, [publish.recorded_at for publish in publishes])

@@ -1,0 +1,197 @@
+"""Consumers that may carry a conversation on, by what they published before and since."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from model.conversations.members import Members
+from model.conversations.pace import Pace
+from model.happened import LIKELY, Cause, ConversationEvent
+from model.sound import NO_EVIDENCE, Evidence
+from model.words import Disposition, EventType, Via
+
+MOST_PUBLISHES = 16
+"""The last publishes of each participant that are compared with a conversation's own."""
+PATIENCE, LEAST_PATIENCE = 10, 10_000_000
+"""For so many times as long as anybody took in a conversation, and so long at least (µs), whoever
+published for a message may go on unless its `Pace` says that it has had its time; and whoever is
+new, and never published, may yet publish."""
+NO_PACE = Pace()
+
+
+class PublisherRecord(NamedTuple):
+    """A participant's publishes, by what they say of their causes.
+
+    ``unnamed`` is the last publish that names none, or an event before which there may be one; 0
+    for none. ``evidence`` are its counts. ``newest`` are all its publishes after the event
+    ``cutoff``. A publish that begins a conversation of its own counts as neither of them, and
+    ``only_begins`` says that it publishes nothing else. ``first_at`` is its first event's time, 0
+    if that is gone. ``unkeyed`` is its last publish that has no key of an earlier message, or an
+    event before which there may be one; None where keys do not count.
+    """
+
+    unnamed: int = 0
+    evidence: Evidence = NO_EVIDENCE
+    newest: tuple[int, ...] = ()
+    cutoff: int = 0
+    only_begins: bool = False
+    first_at: int = 0
+    unkeyed: int | None = None
+
+    def goes_by_keys_since(self, event: int) -> bool:
+        """Tell whether all that it published since has a key of an earlier message."""
+        return bool(self.evidence.reactions) and self.unkeyed is not None and self.unkeyed < event
+
+
+def unnamed_consumers(
+    members: Members, publishers: Mapping[int, PublisherRecord], via: Via
+) -> tuple[str, ...]:
+    """Consumers that have published without a cause since.
+
+    Along clocks all that may be of the conversation is in it.
+    """
+    if via is Via.any:
+        return ()
+    handed: dict[int, ConversationEvent] = {}
+    for event in members.events.values():
+        if event.type is EventType.received and event.mover is None:
+            handed.setdefault(event.participant, event)
+    return tuple(
+        event.name
+        for number, event in handed.items()
+        if number in publishers and publishers[number].unnamed > event.id
+    )
+
+
+def silent_consumers(
+    members: Members,
+    publishers: Mapping[int, PublisherRecord],
+    via: Via,
+    now: int | None,
+    dead_ends: Collection[int] = (),
+    paces: Mapping[int, Pace] = MappingProxyType({}),
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Consumers whose effects nothing names: silent ones, and those that may still publish.
+
+    The former have published outside the conversation since; the latter have published nothing
+    since, though they do for other messages, or never yet, but were handed it just now.
+    Deliveries that were rejected or are in hand do not count, nor ``dead_ends`` whose participants
+    have had their time, and published since by earlier messages' keys alone. Suggestions count as
+    neither named nor part of the conversation.
+    """
+    if via is Via.any:
+        return (), ()
+    caused = {
+        cause.event for links in members.causes.values() for cause in links if cause.kind != LIKELY
+    }
+    replies = {
+        (head.participant, members.message_of(cause.event)): head.id
+        for head in members.heads
+        for cause in members.causes.get(head.id, ())
+        if cause.kind != LIKELY
+    }
+    own = members.events.keys() - members.suggested_messages()
+    silent: dict[int, str] = {}
+    pending: dict[int, str] = {}
+    moment, patience = now or sys.maxsize, _patience(members)
+    for event in members.events.values():
+        if event.type is not EventType.received or event.mover or event.id in caused:
+            continue
+        if event.settlement in (Disposition.rejected, Disposition.in_hand):
+            continue
+        record = publishers.get(event.participant)
+        message = members.message_of(event.id)
+        if record is None or (event.participant, message) in replies:
+            continue
+        first = members.first_attempt(message)  # which is what a publish for a later one may name
+        if replies.get((event.participant, first), 0) > event.id:
+            continue
+        newer = {publish for publish in record.newest if publish > event.id}
+        if _goes_on_after_reply(event, members):
+            continue
+        has_key = bool(members.events[message].keys)
+        if has_key and event.id in dead_ends and record.goes_by_keys_since(event.id):
+            pace, since = paces.get(event.participant, NO_PACE), event.recorded_at
+            is_waited_for = _is_waited_for(pace, since, since, moment, patience)
+            if is_waited_for and not record.only_begins:
+                pending.setdefault(event.participant, event.name)
+        elif record.cutoff > event.id or newer - own:
+            silent.setdefault(event.participant, event.name)
+        elif (record.evidence.reactions and not newer and not record.only_begins) or (
+            not record.evidence.reactions and record.first_at > moment - patience
+        ):
+            pending.setdefault(event.participant, event.name)
+    return tuple(silent.values()), tuple(pending.values())
+
+
+def recent_publishers(
+    members: Members,
+    via: Via,
+    now: int | None,
+    paces: Mapping[int, Pace] = MappingProxyType({}),
+) -> tuple[str, ...]:
+    """Consumers that published here only just now: who publishes twice for a message may go on."""
+    if via is Via.any or now is None:
+        return ()
+    received_at = {
+        event.participant: event.recorded_at
+        for event in members.events.values()
+        if event.type is EventType.received
+    }
+    patience = _patience(members)
+
+    def is_recent(head: ConversationEvent) -> bool:
+        pace, since = paces.get(head.participant, NO_PACE), received_at[head.participant]
+        return _is_waited_for(pace, since, head.recorded_at, now, patience)
+
+    return tuple(
+        dict.fromkeys(
+            head.name
+            for head in members.heads
+            if head.type is EventType.published
+            and head.participant in received_at
+            and members.causes.get(head.id)
+            and is_recent(head)
+        )
+    )
+
+
+def _goes_on_after_reply(delivery: ConversationEvent, members: Members) -> bool:
+    """Tell whether a reply's receiver has published since, for what had made it ask.
+
+    The effects of a reply are those of the message for which it was asked, and name that one.
+    """
+
+    def certain_causes(message: int) -> list[Cause]:
+        return [cause for cause in members.causes.get(message, ()) if cause.kind != LIKELY]
+
+    links = certain_causes(members.message_of(delivery.id))
+    requests = {members.message_of(link.event) for link in links if link.kind == "reply"}
+    asking = {link.event for request in requests for link in certain_causes(request)}
+    return any(
+        head.id > delivery.id
+        and head.participant == delivery.participant
+        and any(link.event in asking for link in certain_causes(head.id))
+        for head in members.heads
+    )
+
+
+def _patience(members: Members) -> int:
+    """The time for which a consumer that never published is waited for (µs)."""
+    took = [
+        members.events[effect].recorded_at - members.events[cause].recorded_at
+        for cause, effects in members.leads_to.items()
+        for effect in effects
+        if {cause, effect} <= members.events.keys()
+    ]
+    return max(LEAST_PATIENCE, PATIENCE * max(took, default=0))
+
+
+def _is_waited_for(pace: Pace, received_at: int, since: int, moment: int, patience: int) -> bool:
+    """Tell whether a consumer may yet publish, of which nothing more came ``since`` a time."""
+    if since <= moment - max(patience, PATIENCE * pace.longest):
+        return False
+    return not pace.has_had_time(received_at)

@@ -1,0 +1,110 @@
+"""Sentences: a conversation, and what became of a copy, as people read it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from model.conversations.conversation import Counts
+from model.conversations.messages import FailureWord, Message
+from model.conversations.outcomes import is_in_hand
+from model.happened import ConversationEvent
+from model.sound import join_names
+from model.wording import Sentence
+from model.words import Via, number_of, verb
+
+
+def remark_of(head: ConversationEvent) -> str:
+    """The possible fate of a copy that nobody was handed."""
+    if head.expiration is not None:
+        return Sentence.mortal_copy.format(limit=head.expiration)
+    return Sentence.waiting_copy
+
+
+_MANY_FAILED: Mapping[FailureWord, Sentence] = {
+    "died": Sentence.many_died,
+    "error_queue": Sentence.many_in_error_queue,
+    "unroutable": Sentence.many_unroutable,
+    "came_back": Sentence.many_came_back,
+    "gone": Sentence.many_gone,
+}
+_ROOT_ALONE = {
+    Via.links: Sentence.unnamed_root,
+    Via.conversation: Sentence.unshared_root,
+    Via.any: Sentence.fruitless_root,
+}
+
+
+def sentence_of(
+    root: ConversationEvent,
+    messages: Sequence[Message],
+    counts: Counts,
+    ended_at: int,
+    *,
+    via: Via = Via.links,
+    unnamed: Sequence[str] = (),
+    silent: Sequence[str] = (),
+    pending: Sequence[str] = (),
+    recent: Sequence[str] = (),
+    truncated: bool = False,
+    is_whole: bool = True,
+) -> str:
+    """A conversation in a sentence.
+
+    ``unnamed``, ``silent``, ``pending`` and ``recent`` are names of participants that may carry it
+    on. Unless it ``is_whole``, events of it may be missing.
+    """
+    effects, type_ = counts.messages - 1, root.message_type
+    time = duration_words(ended_at - root.recorded_at)
+    effects_text = number_of(effects, "more message")
+    if truncated:
+        effects_text = f"at least {effects_text}" if effects else "more than is shown"
+    is_alone = not effects and not truncated
+    first = _ROOT_ALONE[via] if is_alone else Sentence.led_to
+    sentences = [first.format(type=type_, effects=effects_text, time=time)]
+
+    def add(sentence: Sentence, count: int, **parts: str) -> None:
+        forms = {"are": verb(count, "is", "are"), "were": verb(count, "was", "were")}
+        forms |= {"have": verb(count, "has", "have"), "name": verb(count, "names", "name")}
+        forms |= {"them": verb(count, "it", "them"), "they": verb(count, "it was", "they were")}
+        sentences.append(sentence.format(count=count, **forms, **parts))
+
+    failures = Counter((f.kind, f.queue) for f in (message.failure for message in messages) if f)
+    for (kind, queue), times in failures.most_common(3):
+        add(_MANY_FAILED[kind], times, queue=str(queue))
+    if counts.waiting:
+        add(Sentence.many_waiting, counts.waiting)
+    deliveries = [d for message in messages for copy in message.copies for d in copy.deliveries]
+    for mover, times in Counter(d.mover for d in deliveries if d.mover).most_common(3):
+        add(Sentence.many_left, times, mover=mover)
+    if holders := [delivery.record.name for delivery in deliveries if is_in_hand(delivery)]:
+        add(Sentence.many_held, len(holders), names=join_names([*dict.fromkeys(holders)]))
+    # Keys decide more than links do.
+    has_keys = via is Via.links and any(message.record.keys for message in messages)
+    for sentence, names in (
+        (Sentence.unnamed, unnamed),
+        (Sentence.silent_with_keys if has_keys else Sentence.silent, silent),
+        (Sentence.pending, pending),
+        (Sentence.recent, recent),
+    ):
+        if names:
+            add(sentence, len(names), names=join_names(names))
+    if not is_whole:
+        sentences.append(Sentence.in_gap)
+    return ". ".join(sentences)
+
+
+def duration_words(microseconds: int) -> str:
+    """A duration for people."""
+    if microseconds < 1_000:
+        return "under 1 ms"
+    if microseconds < 1_000_000:
+        return f"{microseconds // 1000} ms"
+    seconds = microseconds / 1_000_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"

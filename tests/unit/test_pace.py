@@ -1,0 +1,67 @@
+"""How long a participant is waited for, by its own past."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from model.conversations.pace import LEAST_STEPS, Handling, Pace, multiple
+
+MILLISECOND, SECOND = 1_000, 1_000_000
+
+
+def steady(count: int, took: int, every: int, until: int | None = None) -> Pace:
+    """Deliveries at intervals, each answered by a publish after some time, to an end."""
+    first = 0 if until is None else until - took - (count - 1) * every
+    steps = [Handling(first + turn * every, first + turn * every + took) for turn in range(count)]
+    return Pace(steps, [step.published_at for step in steps])
+
+
+@pytest.mark.parametrize(
+    ("ago", "has_had_time"), [(0, False), (400, False), (450, True), (1_000, True)]
+)
+def test_who_is_at_work_has_had_its_time_soon(ago: int, has_had_time: bool) -> None:
+    pace = steady(300, 200 * MILLISECOND, 50 * MILLISECOND)
+    last = (299 * 50 + 200) * MILLISECOND
+    assert pace.has_had_time(last - ago * MILLISECOND) is has_had_time
+
+
+def test_who_stands_still_has_not_however_long() -> None:
+    pace = steady(300, 200 * MILLISECOND, 50 * MILLISECOND)
+    last = (299 * 50 + 200) * MILLISECOND
+    assert not pace.has_had_time(last + 1)
+    assert not pace.has_had_time(last + 3_600 * SECOND)
+
+
+def test_a_stop_counts_as_little_as_what_was_put_off_by_it() -> None:
+    """Without that one stop of an hour would have all wait for hours."""
+    before = [Handling(turn * SECOND, turn * SECOND + 100 * MILLISECOND) for turn in range(100)]
+    hour = 3_600 * SECOND
+    after = [Handling(each.received_at + hour, each.published_at + hour) for each in before]
+    over = Handling(before[-1].received_at + 200 * MILLISECOND, after[0].published_at)
+    steps = sorted([*before, over, *after])
+    pace = Pace(steps, sorted(step.published_at for step in steps))
+    assert 0.1 * SECOND < pace.patience < 2 * SECOND
+
+
+@pytest.mark.parametrize("count", [0, 1, LEAST_STEPS - 1])
+def test_few_steps_tell_nothing(count: int) -> None:
+    pace = steady(count, 1, 1)
+    assert not pace.has_had_time(-SECOND)
+
+
+def test_the_more_steps_are_known_the_sooner_their_longest_tells() -> None:
+    multiples = [multiple(steps) for steps in (3, LEAST_STEPS, 16, 64, 300, 10_000)]
+    assert multiples == sorted(multiples, reverse=True)
+    assert 10 < multiples[0] < 11
+    assert multiples[-2:] == pytest.approx([2.02, 2.0], abs=0.01)
+
+
+@pytest.mark.parametrize("count", [LEAST_STEPS, 16, 64, 256])
+def test_a_step_spread_exponentially_hardly_ever_takes_longer(count: int) -> None:
+    chance, longer, trials = random.Random(count), 0, 2_000
+    for _ in range(trials):
+        durations = [chance.expovariate(1 / SECOND) for _ in range(count + 1)]
+        longer += durations[0] > multiple(count) * max(durations[1:])
+    assert longer <= 2

@@ -1,0 +1,111 @@
+// A queue: who publishes to it, who takes from it, what waits, for how long, and what failed.
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { count, dateTime, exchangeName, moment, plural, seconds, visible } from "../core/format.js";
+import { useResource } from "../core/resource.js";
+import { go, href, hrefFailures, route, vhost } from "../core/route.js";
+import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
+import { useViewed } from "../core/viewed.js";
+import { KindMark } from "../ui/failure-mark.js";
+import { MatchMark, Value } from "../ui/marks.js";
+import { shortOf } from "../ui/names.js";
+import { Empty, Failure, Panel, pending } from "../ui/panel.js";
+import { Table } from "../ui/table.js";
+
+const MOST = 10;
+const EVERY_SECONDS = 30;
+const MEASURED = { waiting: "Waiting", handling: "Handling" };
+
+export default function QueuePage() {
+  const name = vhost.value ?? busiestVhost();
+  const { queue } = route.value.params;
+  const of = { vhost: name, queue };
+  const use = (ask) => useResource((signal) => (name == null ? null : ask(signal)), [name, queue], { every: EVERY_SECONDS });
+  const durations = use((signal) => api.durations(of, signal));
+  const view = use((signal) => (queue == null ? null : api.queue(name, queue, signal)));
+  const failures = use((signal) => (queue == null ? null : api.failures({ ...of, limit: MOST }, signal)));
+  const newest = use((signal) => (queue == null ? null : api.events({ ...of, page_size: MOST, payload: "none" }, signal)));
+  useViewed(name ?? undefined, view.data?.since ?? undefined, null, "the newest events");
+  if (name == null && !traces.value.data) return pending({ ...traces.value, reload: () => reloadTraces() }, "traces");
+  const names = durations.data?.queues ?? [];
+  return html`<div class="page-inner">
+    <div class="page-title"><h1>${queue == null ? "Queue" : html`<${Value}>${queue}<//>`}</h1>
+      <p>Who publishes to a queue${name == null ? "" : html` of <b><${Value}>${name}<//></b>`}, who takes from it, and how long its messages wait.</p></div>
+    <div class="heat-tools"><label class="labelled"><span>Queue</span>
+      <select class="select" aria-label="Queue" value=${queue ?? ""} onChange=${({ currentTarget: { value } }) => go("queue", { vhost: name, queue: value || null })}>
+        <option value="">choose …</option>
+        ${[...new Set([...names, ...(queue == null ? [] : [queue])])].map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}
+      </select></label></div>
+    ${queue == null
+      ? html`<${Empty} title="No queue is chosen">Choose one above, or follow a queue's name from anywhere.<//>`
+      : !view.data ? pending(view, "the queue") : html`<${Routed} view=${view.data} />
+        <${Times} map=${durations} of=${of} />
+        <${Failed} loaded=${failures} of=${of} />
+        <${Newest} loaded=${newest} of=${of} />`}
+  </div>`;
+}
+
+function Routed({ view: { publishers, receivers, waiting, oldest, oldest_at: at, looked_at: all, since, vhost: of, queue } }) {
+  const short = shortOf([...publishers, ...receivers].map(({ participant }) => participant?.name ?? ""));
+  const note = since && `among the newest ${plural(all, "event")} of the virtual host, since ${dateTime(since)}`;
+  const flows = (title, items, none, type) => html`<${Panel} title=${title} flush note=${note}>
+    ${items.length
+      ? html`<${Table} label=${title} heads="Who|Exchange|#Messages|#Dead letters|Last">
+          ${items.map(({ participant, exchange, count: messages, dead_letters: dead, last }) => html`<tr key=${`${participant?.number} ${exchange}`}>
+            <td class="name">${participant
+              ? html`<a href=${href("events", { vhost: of, participant: String(participant.number), ...(type === "received" ? { queue, type } : { exchange, type }) })}><${Value}>${short(participant.name)}<//></a>`
+              : html`<span class="soft">not observed</span>`}</td>
+            <td class="name">${exchangeName(exchange)}</td>
+            <td class="number">${count(messages)}</td><td class="number">${count(dead)}</td><td class="tabular">${dateTime(last)}</td></tr>`)}
+        <//>`
+      : html`<p class="nothing">${none}</p>`}
+  <//>`;
+  return html`<p class="heat-change">${waiting
+      ? html`<strong>${plural(waiting, "message")} waiting</strong>, the oldest since <a href=${href("conversations", { vhost: of, event: String(oldest) })}>${moment(at)}</a>.`
+      : "No message is known to wait here."}</p>
+    ${flows("Who publishes to it", publishers, "No publish to it is among them.", "published")}
+    ${flows("Who takes from it", receivers, "No delivery from it is among them.", "received")}`;
+}
+
+function Times({ map: { data, error, reload }, of }) {
+  if (!data) return error && html`<${Failure} error=${error} onRetry=${reload} />`;
+  return html`<${Panel} title="How long its messages take" flush note="in the last hour" tools=${html`<a class="button" href=${href("durations", of)}>Over time</a>`}>
+    <${Table} label="How long its messages take" heads="What|#Messages|#Half within|#9 of 10 within|Longer since">
+      ${Object.entries(MEASURED).map(([key, word]) => {
+        const { usual, change } = data[key];
+        return html`<tr key=${key}><td>${word}</td><td class="number">${count(usual.count)}</td>
+          <td class="number">${usual.median == null ? "–" : seconds(usual.median)}</td><td class="number">${usual.p90 == null ? "–" : seconds(usual.p90)}</td>
+          <td>${change ? html`<strong class="bad-text">${moment(change.since)}</strong>, usually ${seconds(change.before)}, now ${seconds(change.after)}` : html`<span class="soft">no clear change</span>`}</td></tr>`;
+      })}
+    <//>
+  <//>`;
+}
+
+function Failed({ loaded, of }) {
+  const { data } = loaded;
+  if (!data) return pending(loaded, "failures");
+  return html`<${Panel} title="What failed in it" flush tools=${html`<a class="button" href=${hrefFailures(of)}>All failures</a>`}>
+    ${data.items.length
+      ? html`<${Table} label="What failed in it" heads="When|Message|What|#Event">
+          ${data.items.map((one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="tabular">${dateTime(one.at)}</td><td class="name"><${Value}>${one.type}<//></td>
+            <td><${KindMark} kind=${one.kind} reason=${one.reason} vhost=${one.vhost} /></td>
+            <td class="number"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}>#${one.event}</a></td></tr>`)}
+        <//>`
+      : html`<p class="nothing">No failure is known here.</p>`}
+  <//>`;
+}
+
+function Newest({ loaded, of }) {
+  const { data } = loaded;
+  if (!data) return pending(loaded, "messages");
+  const short = shortOf(data.map((one) => one.participant_name));
+  return html`<${Panel} title="Newest messages" flush tools=${html`<a class="button" href=${href("events", of)}>All of them</a>`}>
+    ${data.length
+      ? html`<${Table} label="Newest messages" heads="When|Routing key|Taken by||#Event">
+          ${data.map((one) => html`<tr key=${one.id}><td class="tabular">${dateTime(one.recorded_at)}</td><td class="name"><${Value}>${one.routing_keys[0] ?? ""}<//></td>
+            <td class="name"><${Value}>${short(one.participant_name)}<//></td><td>${one.match !== "routed" && html`<${MatchMark} match=${one.match} />`}</td>
+            <td class="number"><a href=${href("conversations", { vhost: of.vhost, event: String(one.id) })}>#${one.id}</a></td></tr>`)}
+        <//>`
+      : html`<p class="nothing">Nobody was handed a message from it.</p>`}
+  <//>`;
+}
