@@ -75,7 +75,6 @@ def test_every_view_is_listed_and_has_its_picture() -> None:
     listed = {view or tab for tab, view in rows} - {"tab", "view"}
     assert listed == {*views}
     del views["Rules"]  # twice: the settings have what stands beside the conversations
-    del views["Queue"]  # a queue's page has no picture yet
     views |= {"Rules": "learn", "Failures": "failures"}  # a saved filter of the conversations
     pictures = {alt.partition(":")[0]: path for alt, path in PICTURE.findall(DASHBOARD.read_text())}
     assert pictures == {label: f"screenshots/{name}.png" for label, name in views.items()}

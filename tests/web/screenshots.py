@@ -28,7 +28,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.web.browser import launch
 from tests.web.test_trial import SOUGHT, serving
 from tools.demo.orders import ManyOrders
-from tools.demo.pipeline import Outcome, Pipeline
+from tools.demo.pipeline import NEW_ORDERS, Outcome, Pipeline
 from tools.demo.stage import CHECKOUT, Stage, raised
 from tools.servers import free_port, wait_until
 
@@ -44,6 +44,7 @@ VIEWS = {
     "chain": "#/chain?a={a}&b={b}",
     "space-time": "#/space-time?a={a}&b={b}",
     "topology": "#/topology?a={a}&b={b}",
+    "queue": "#/queue?queue=" + NEW_ORDERS,
     "jobs": "#/jobs",
     "admin": "#/admin",
     "learn": "#/learn?report={report}",  # behind the others, because it takes more orders
@@ -59,6 +60,7 @@ SHOWN = {
     "chain": "In the order in which they were stamped",
     "space-time": "auditor",
     "topology": "from all ",
+    "queue": "Who takes from it",
     "jobs": "demo.jsonl",
     "admin": "auditor (auditor@",
     "learn": "no invoice.sent",
@@ -69,9 +71,10 @@ SHOWN = {
 PERIODS = {
     "events": "the rows in view",
     "conversations": "this conversation",
-    "chain": "this chain",
+    "chain": "between A and B",
     "space-time": "the loaded events",
     "topology": "the period shown",
+    "queue": "the newest events",
     "durations": "the period shown",
 }
 
