@@ -150,7 +150,7 @@ def test_the_table_works_by_keyboard_alone(demo: Served, open_page: OpenPage) ->
     page.keyboard.press("ArrowDown")
     page.keyboard.press("j")
     page.keyboard.press("k")
-    active = page.locator("tr.row.active a").inner_text()
+    active = page.locator("tr.row.active [data-focus]").inner_text()
     page.keyboard.press("Enter")
     expect(page.locator(".drawer h2")).to_have_text(active)
     page.keyboard.press("a")

@@ -4,7 +4,9 @@ import datetime
 import re
 import time
 from collections.abc import Callable
+from urllib.parse import parse_qs
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.web.conftest import OpenPage, change_answers
@@ -154,3 +156,34 @@ def test_any_period_can_be_looked_at(serve: Callable[[Past], Served], open_page:
     expect(page.get_by_text(f"from all {len(within)} events of")).to_be_visible()
     page.get_by_label("Period", exact=True).select_option(label="any time")
     expect(page).not_to_have_url(re.compile("since="))
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("#/topology?vhost=%2F&newest=5000", "tbody"),
+        ("#/events?vhost=%2F&event={event}", "tr.row"),
+        ("#/events?vhost=%2F&event={event}", ".drawer-who"),
+        ("#/conversations?filter=failures&vhost=%2F", "[aria-label='Groups of failures']"),
+        ("#/conversations?filter=failures&vhost=%2F", "[aria-label='Conversations that failed']"),
+        ("#/conversations?event={event}", ".conv-row"),
+        ("#/conversations?event={event}", ".touched-queues"),
+    ],
+)
+def test_every_name_of_a_queue_leads_to_its_page(
+    demo: Served, open_page: OpenPage, address: str, place: str
+) -> None:
+    event = next(
+        e for e in demo.world.events if e.vhost == "/" and e.routed and "stock" in e.routed
+    )
+    page = open_page(demo, address.format(event=event.id) + "&beyond=on")
+    links = page.locator(f"{place} a.queue")
+    expect(links.first).to_be_visible()
+    read = "links => links.map(link => [link.innerText, link.hash])"  # at once: rows may move
+    for name, address in links.evaluate_all(read):
+        query = parse_qs(address.partition("?")[2])
+        assert (query["queue"], query["vhost"]) == ([name], ["/"])
+    links.first.click()
+    expect(page).to_have_url(re.compile("#/queue"))
+    [name] = parse_qs(page.url.partition("?")[2])["queue"]
+    expect(page.get_by_role("heading", level=1, name=name, exact=True)).to_be_visible()

@@ -59,7 +59,7 @@ def test_services_are_said_first_and_a_conversation_is_judged_up_to_its_end(
     users = {demo.world.who(demo.world.events[each - 1]).user for each in led}
     assert {*certain.locator("a").all_inner_texts()} == users
     queues = {demo.world.events[each - 1].queue for each in led} - {None}
-    assert {*part.locator(".touched-queues a").all_inner_texts()} == queues
+    assert {*part.locator(".touched-queues a.queue").all_inner_texts()} == queues
     before = part.locator(".strip li").count()
     part.get_by_role("button", name="Until now").click()
     expect(part.locator(".strip li")).not_to_have_count(0)

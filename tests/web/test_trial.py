@@ -257,9 +257,9 @@ def ask_since_when_it_is_slow(hand: Hand) -> None:
     slow = page.get_by_role("region", name="Became slow")
     rows = slow.locator("tbody tr")
     expect(rows.first).to_be_visible()
-    assert {each.locator("a").inner_text() for each in rows.all()} == {"stock"}
+    assert {each.locator(".name .value").first.inner_text() for each in rows.all()} == {"stock"}
     expect(rows.first).to_contain_text(re.compile(r"\d+ ms → \d\.\d s.*\d\d:\d\d:00"))
-    hand.press(rows.first.get_by_role("link"))
+    hand.press(rows.first.get_by_role("link", name="→"))
     handling = page.get_by_role("region", name="Handling")
     expect(handling).to_contain_text(re.compile(r"stock: .* → \d\.\d s since"))
     hand.press(handling.get_by_role("slider"))

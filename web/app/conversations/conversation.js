@@ -62,7 +62,7 @@ function Beyond({ model: { answer, lastEvent }, open }) {
     <h2 id="conv-touched">What it touched
       <button class="button small" aria-expanded=${String(open)} title="All else that it caused, may have caused, and cannot have"
         onClick=${() => patch({ beyond: open ? null : "on", all_touched: null, all_touched_until: null }, { replace: true })}>Which events</button></h2>
-    ${(open || lastEvent != null) && html`<${Touched} ids=${[String(answer.root)]} bounds=${bounds} brief=${!open} name="all_touched" key=${answer.root} />`}</section>`;
+    ${(open || lastEvent != null) && html`<${Touched} ids=${[String(answer.root)]} vhost=${answer.vhost} bounds=${bounds} brief=${!open} name="all_touched" key=${answer.root} />`}</section>`;
 }
 
 /** Chooses an event, in all drawings. Walking along adds no steps to go back to. */

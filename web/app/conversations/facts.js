@@ -4,9 +4,9 @@ import { ageOf, dateTime, percent, plural, said, times, visible } from "../core/
 import { href, hrefHere } from "../core/route.js";
 import { CopyButton } from "../ui/copy.js";
 import { Crossing } from "../ui/event/links.js";
-import { Value } from "../ui/marks.js";
+import { Queue, Value } from "../ui/marks.js";
 import { failuresOf, heldOf, nameOf, partsOf, took, waitingOf } from "./model.js";
-import { partText, positionText, reasonsOf, State, summaryOf, WAYS } from "./words.js";
+import { partText, Position, reasonsOf, State, summaryOf, WAYS } from "./words.js";
 
 const MOST = 3;
 const NARROW = 620; // pixels; there the drawing should begin in the first screen
@@ -48,9 +48,9 @@ function Standing({ model: { answer, short } }) {
   const reasons = reasonsOf(answer, short);
   return html`<details class="conv-state" key=${answer.root}>
     <summary title="Why? Another way of linking may tie other messages in"><${State} state=${answer.state} />
-      <span class="soft small">${answer.position && `${positionText(answer.position, short)}; `}by ${by}</span></summary>
+      <span class="soft small">by ${by}</span></summary>
     <div class="sheet"><ul>${reasons.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>
-  </details>`;
+  </details>${answer.position && html`<span class="soft small"><${Position} of=${answer} short=${short} /></span>`}`;
 }
 
 const conversation = (event) => href("conversations", { event: String(event) });
@@ -85,7 +85,7 @@ function Why({ model, onSelect }) {
       ${failures.length > MOST && html`<li class="soft">and ${plural(failures.length - MOST, "further failure")}</li>`}
       ${waiting.slice(0, MOST).map(
         ({ message, queue }) => html`<li key=${`${message.event} ${queue}`}>
-          <${Step} event=${message.event} onSelect=${onSelect}>${visible(message.type)} still waits in ${visible(queue)}, for ${ageOf(message.at)}<//>
+          <${Step} event=${message.event} onSelect=${onSelect}>${visible(message.type)} still waits<//> in <${Queue} vhost=${model.answer.vhost} name=${queue} />, for ${ageOf(message.at)}
         </li>`,
       )}
       ${waiting.length > MOST && html`<li class="soft">and ${plural(waiting.length - MOST, "further message")} waiting</li>`}
@@ -111,7 +111,7 @@ function Time({ model, onSelect }) {
         (part) => html`<li key=${`${part.kind} ${part.name}`} class="conv-part">
           <span class="tabular end">${took(part.seconds)}</span>
           <span class="tabular end soft">${percent(part.seconds, all)}</span>
-          <${Step} event=${part.event} onSelect=${onSelect}>${partText(part)}<//>
+          <span><${Step} event=${part.event} onSelect=${onSelect}>${partText(part)}<//>${part.kind === "queued" && html` <${Queue} vhost=${model.answer.vhost} name=${part.name} />`}</span>
         </li>`,
       )}
       ${parts.length > MOST && html`<li class="soft small">the rest of the critical path: ${took(parts.slice(MOST).reduce((sum, part) => sum + part.seconds, 0))}</li>`}

@@ -15,7 +15,7 @@ import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { Table, useSort } from "../ui/table.js";
 import { took } from "./model.js";
 import { Scatter } from "./scatter.js";
-import { positionText, State, STATES, WAYS } from "./words.js";
+import { Position, State, STATES, WAYS } from "./words.js";
 
 const PAGE = 50; // as many as the service finds together
 const PERIODS = [
@@ -144,7 +144,7 @@ function Rows({ items }) {
         <td><a id=${`conversation-${one.root}`} class="strong" data-focus=${`conversation ${one.root}`}
           href=${hrefHere({ event: String(one.root) })}><${Value} cut>${one.type}<//></a></td>
         <td title=${visible(one.keys.join(", "))}>${one.keys.length ? html`<${Value} cut>${one.keys[0]}<//>` : "–"}</td>
-        <td><${State} state=${one.state} />${one.position && html` <span class="soft small">${positionText(one.position, short)}</span>`}</td>
+        <td><${State} state=${one.state} />${one.position && html` <span class="soft small"><${Position} of=${one} short=${short} /></span>`}</td>
         <td class="number" title=${one.position ? `Its last event came after ${took(one.seconds)}` : null}>${one.position
           ? html`<span class="soft">${ageOf(one.began_at)} so far</span>` : took(one.seconds)}</td>
         <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>

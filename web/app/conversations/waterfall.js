@@ -8,6 +8,7 @@ import { useResource } from "../core/resource.js";
 import { patch } from "../core/route.js";
 import { servicesOf } from "../ui/event/touched.js";
 import { Icon } from "../ui/icons.js";
+import { Queue } from "../ui/marks.js";
 import { serviceIn } from "../ui/names.js";
 import { afterText, countBelow, isInner, nameOf, rowsOf } from "./model.js";
 import { Rows } from "./rows.js";
@@ -187,6 +188,7 @@ function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }
   const from = visible(nameOf(model.names, message.participant));
   const [copy] = copies;
   const choose = (event) => {
+    if (event.target.closest("a")) return;
     const one = Number(event.target.dataset?.event) || eventOf(row);
     onSelect(one, { panel: "on" });
   };
@@ -202,11 +204,11 @@ function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }
       <span class="fold" aria-hidden="true" onClick=${(e) => below && (e.stopPropagation(), onFold(message, !folded))}>${below ? (folded ? "▸" : "▾") : ""}</span>
       ${depth > MOST_INDENT && html`<span class="soft small">${depth}</span>`}
       ${sub
-        ? html`<bdi class="cut copy">→ ${visible(copy.queue)}</bdi>`
+        ? html`<span class="cut copy">→ <${Queue} vhost=${model.answer.vhost} name=${copy.queue} still /></span>`
         : html`<span class="conv-sign ${message.outcome}" title=${message.outcome}></span>
             <bdi class="cut ${message.critical ? "strong" : ""}">${visible(message.type)}</bdi>
             ${folded && html`<span class="badge">+${countBelow(message)}</span>`}
-            <span class="cut soft small"><bdi>${from}</bdi>${copy && html` → <bdi>${visible(copy.queue)}</bdi>`}</span>`}
+            <span class="cut soft small"><bdi>${from}</bdi>${copy && html` → <${Queue} vhost=${model.answer.vhost} name=${copy.queue} still />`}</span>`}
     </div>
     <svg class="conv-bars" width=${pixels + MARGIN} height=${ROW} aria-hidden="true">
       ${spans.map((span, n) => html`<rect key=${n} class="usual" x=${span.x} y=${span.y} width=${span.width} height=${span.height} fill=${paint(span.tone.fill)} />`)}

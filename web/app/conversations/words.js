@@ -1,7 +1,7 @@
 // The words of conversations, so that a thing is called the same everywhere.
 import { html } from "../core/html.js";
 import { ageOf, clockTime, said, sentence, times, visible } from "../core/format.js";
-import { ACTS, settlementWord } from "../ui/marks.js";
+import { ACTS, Queue, settlementWord } from "../ui/marks.js";
 import { failuresOf, nameOf, spellBefore, took } from "./model.js";
 
 /** The states of conversations, each with its tone and word. */
@@ -22,6 +22,10 @@ export function State({ state }) {
 /** The place of a conversation that may go on, and for how long: `in billing for 6 min`. */
 export const positionText = ({ queue, holder, since }, short = (name) => name) =>
   queue == null ? `handed to ${visible(short(holder))} ${ageOf(since)} ago` : `in ${visible(queue)} for ${ageOf(since)}`;
+
+/** The same, with the queue leading to its page. */
+export const Position = ({ of: { vhost, position }, short }) =>
+  position.queue == null ? positionText(position, short) : html`in <${Queue} vhost=${vhost} name=${position.queue} /> for ${ageOf(position.since)}`;
 
 const BASES = {
   settled: "Every delivery was acknowledged, rejected or returned.",
@@ -50,7 +54,7 @@ export const WAYS = [
 ];
 
 const PARTS = {
-  queued: (name) => `waiting in ${name}`,
+  queued: () => "waiting in",
   back: (name) => `held and given back by ${name}`,
   rejected: (name) => `held and rejected by ${name}`,
   program: (name) => `handling by ${name}, until it published`,

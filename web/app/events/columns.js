@@ -7,7 +7,7 @@ import { typeOf } from "../core/message-type.js";
 import { useResource } from "../core/resource.js";
 import { user } from "../core/session.js";
 import { marked } from "../ui/marked.js";
-import { isOdd, MatchMark, TypeMark } from "../ui/marks.js";
+import { isOdd, MatchMark, Queue, TypeMark } from "../ui/marks.js";
 
 const list = (values) => (values ?? []).map((value) => visible(value)).join(", ");
 
@@ -85,6 +85,15 @@ function queueText(event) {
   if (event.type === "received") return visible(event.queue ?? "");
   const routed = event.routed_queues ?? [];
   return routed.length ? `→ ${list(routed)}` : "→ unroutable";
+}
+
+/** The same, each name leading to its queue's page; called, as a cell is. */
+function queueLinks(event, words) {
+  const { type, vhost, queue, routed_queues: routed } = event;
+  const names = (type === "received" ? [queue] : routed ?? []).filter(Boolean);
+  if (!names.length) return queueText(event);
+  const link = (name) => Queue({ vhost, name, children: marked(visible(name), words), title: null, still: true });
+  return [type !== "received" && "→ ", ...names.flatMap((name, i) => [i > 0 && ", ", link(name)])];
 }
 
 function payloadText(event) {
@@ -185,7 +194,8 @@ function wordsFor({ name }, found) {
 /** `found`: the filters in force; `short`: of a participant's name the short one. */
 export function Cell({ column, event, found, short }) {
   const text = textOf(column, event, { short });
-  const content = (text === undefined ? undefined : marked(text, wordsFor(column, found))) ?? column.cell?.(event) ?? count(event[column.name]);
+  const words = wordsFor(column, found);
+  const content = (column.name === "queue" ? queueLinks(event, words) : text === undefined ? undefined : marked(text, words)) ?? column.cell?.(event) ?? count(event[column.name]);
   const title = column.title?.(event) ?? text;
   const kind = column.number ? "number" : column.tabular ? "tabular" : "";
   return html`<td class=${kind} title=${title}>${content}</td>`;

@@ -5,7 +5,7 @@ import { count, plural } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefFailures } from "../core/route.js";
 import { KindMark } from "../ui/failure-mark.js";
-import { Value } from "../ui/marks.js";
+import { Queue, Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
 import { Failure, Panel } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
@@ -48,7 +48,7 @@ function Group({ group, since, short }) {
   return html`<tr>
     <td class="number"><a href=${these} aria-label=${`These ${plural(group.count, "failure")}`}>${count(group.count)}</a></td>
     <td><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
-    <td class="name"><${Value}>${queue ?? "–"}<//></td>
+    <td class="name">${queue ? html`<${Queue} vhost=${vhost} name=${queue} />` : "–"}</td>
     <td class="name"><${Value}>${type ?? "–"}<//></td>
     <td class="name"><${Value}>${by.length ? by.map(short).join(", ") : "–"}<//></td>
     <td class="name"><${Value}>${vhost}<//></td>

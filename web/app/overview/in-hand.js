@@ -3,8 +3,8 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { count, dateTime, plural, seconds } from "../core/format.js";
 import { useResource } from "../core/resource.js";
-import { href, hrefHere, hrefQueue } from "../core/route.js";
-import { Value } from "../ui/marks.js";
+import { href, hrefHere } from "../core/route.js";
+import { Queue, Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
 import { Failure, Panel } from "../ui/panel.js";
 import { Table, useSort } from "../ui/table.js";
@@ -34,7 +34,7 @@ function Held({ short, vhost, queue, holder, count: messages, oldest, since, usu
   const theirs = href("events", { vhost, participant: String(holder.number), queue, settlement: "in_hand" });
   return html`<tr>
     <td class="name"><a href=${theirs} title="Show what they hold"><${Value}>${short(holder.name)}<//></a></td>
-    <td class="name"><a href=${hrefQueue(vhost, queue)}><${Value}>${queue}<//></a></td>
+    <td class="name"><${Queue} vhost=${vhost} name=${queue} /></td>
     <td class="name"><${Value}>${vhost}<//></td>
     <td class="number">${count(messages)}</td>
     <td class="tabular">${dateTime(since)}${late && html` <span class="badge warn"><span class="dot"></span>longer than usual</span>`}</td>

@@ -1,8 +1,8 @@
 // The numbers of the drawing as tables.
 import { html } from "../core/html.js";
 import { count, exchangeName, passed } from "../core/format.js";
-import { href, hrefQueue } from "../core/route.js";
-import { Value } from "../ui/marks.js";
+import { href } from "../core/route.js";
+import { Queue, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 import { flowing, NOBODY, percentiles, waitsOf } from "./flows.js";
@@ -22,7 +22,7 @@ function InProgram({ flows, queue, receiver }) {
   return html`<td class="number">${of ? passed(of.p50) : "–"}</td><td class="number">${of ? passed(of.p95) : "–"}</td>`;
 }
 
-const QueueCell = ({ vhost, queue }) => html`<td class="name"><a href=${hrefQueue(vhost, queue)}><${Value}>${queue}<//></a></td>`;
+const QueueCell = ({ vhost, queue }) => html`<td class="name"><${Queue} vhost=${vhost} name=${queue} /></td>`;
 
 export function DeliveriesTable({ flows, vhost }) {
   const rows = busiest(flows.links[1]);
@@ -98,11 +98,11 @@ export function DeathsTable({ flows, vhost, period }) {
   return html`<${Panel} title="Dead letters" flush note="by the newest death that their messages tell of">
     <${Table} label="Dead letters" heads="Died in|Why|Exchange|Received from|#Deliveries">
       ${rows.map((death) => html`<tr key=${death.key}>
-        <td class="name">${death.from === null ? html`<span class="soft">not said</span>` : html`<a href=${hrefQueue(vhost, death.from)}><${Value}>${death.from}<//></a>`}</td>
+        ${death.from === null ? html`<td class="soft">not said</td>` : html`<${QueueCell} vhost=${vhost} queue=${death.from} />`}
         <td>${death.reason === null ? html`<span class="soft">not said</span>` : html`<${Value}>${death.reason}<//>`}</td>
         <td class="name">${exchangeName(death.exchange)}</td>
-        <td class="name"><a href=${link({ queue: death.to, match: "dead_lettered" })}><${Value}>${death.to}<//></a></td>
-        <td class="number">${count(death.count)}</td>
+        <${QueueCell} vhost=${vhost} queue=${death.to} />
+        <td class="number"><a href=${link({ queue: death.to, match: "dead_lettered" })}>${count(death.count)}</a></td>
       </tr>`)}
     <//>
   <//>`;

@@ -2,6 +2,7 @@
 // colour alone.
 import { html } from "../core/html.js";
 import { dateTime, exchangeName, visible } from "../core/format.js";
+import { hrefQueue } from "../core/route.js";
 
 /** Published is a full dot, received a ring: the same shapes as in the space-time diagram. */
 export function TypeMark({ type, label = true }) {
@@ -91,6 +92,11 @@ export function Value({ children, cut = false }) {
   const text = visible(children ?? "–");
   const title = text.length > LONG ? text : undefined;
   return html`<bdi class=${cut ? "value cut" : "value"} title=${title}>${text}</bdi>`;
+}
+
+/** A queue's name, which leads to its page; `still`: Tab passes it by, because its row has a stop of its own. */
+export function Queue({ vhost, name, children = visible(name), title = "The queue's page", still = false }) {
+  return html`<a class="queue" href=${hrefQueue(vhost, name)} title=${title} tabindex=${still ? -1 : undefined}><bdi class="value">${children}</bdi></a>`;
 }
 
 /** `orders · order.new → billing`: what an event was about, in one line. */

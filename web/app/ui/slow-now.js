@@ -5,7 +5,7 @@ import { uncountedText } from "../core/counted.js";
 import { moment, plural, seconds } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { href } from "../core/route.js";
-import { Value } from "./marks.js";
+import { Queue, Value } from "./marks.js";
 import { Failure, Panel } from "./panel.js";
 import { Table } from "./table.js";
 
@@ -32,8 +32,8 @@ export function SlowNow({ vhost, tools }) {
 function Slow({ vhost, queue, service, measured, change }) {
   const these = href("durations", { vhost, queue, service });
   return html`<tr>
-    <td class="name"><a href=${these} title="Draw it over time"><${Value}>${queue ?? service}<//></a> <span class="soft">${queue == null ? "service" : "queue"}</span></td>
-    <td class="tabular">${seconds(change.before)} → <b>${seconds(change.after)}</b></td>
+    <td class="name">${queue == null ? html`<${Value}>${service}<//>` : html`<${Queue} vhost=${vhost} name=${queue} />`} <span class="soft">${queue == null ? "service" : "queue"}</span></td>
+    <td class="tabular"><a href=${these} title="Draw it over time">${seconds(change.before)} → <b>${seconds(change.after)}</b></a></td>
     <td class="tabular">${moment(change.since)}</td>
     <td>${SAID[measured]}, ${QUANTILES[change.quantile]}</td>
     <td class="name"><${Value}>${vhost}<//></td>

@@ -1,8 +1,8 @@
 // Failures as tables: by group, and each by itself.
 import { html } from "../../core/html.js";
 import { count, dateTime, exchangeName, plural, recent } from "../../core/format.js";
-import { href, hrefHere, hrefQueue } from "../../core/route.js";
-import { Value } from "../../ui/marks.js";
+import { href, hrefHere } from "../../core/route.js";
+import { Queue, Value } from "../../ui/marks.js";
 import { shortOf } from "../../ui/names.js";
 import { Table, useSort } from "../../ui/table.js";
 import { KindMark } from "../../ui/failure-mark.js";
@@ -34,7 +34,7 @@ function Group({ group, several, short }) {
   return html`<tr>
     <td class="number"><a href=${hrefHere(only)} title="Only these" aria-label=${`Only these ${plural(group.count, "failure")}`}>${count(group.count)}</a></td>
     <td><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
-    <td class="name"><${Maybe}>${queue}<//></td>
+    <td class="name">${queue ? html`<${Queue} vhost=${vhost} name=${queue} />` : html`<${Maybe} />`}</td>
     <td class="name"><${Maybe}>${type}<//></td>
     <td class="name"><${Maybe}>${exception}<//></td>
     <td class="name"><${Maybe}>${someOf(group.by.map(short))}<//></td>
@@ -66,7 +66,7 @@ function Item({ item, several, short }) {
     <td><${KindMark} kind=${item.kind} reason=${item.reason} vhost=${item.vhost} />${times > 1 && html` <span class="soft small">${plural(times, "time")}</span>`}</td>
     <td class="name">${item.queue == null
       ? html`<span class="soft">sent to</span> ${exchangeName(item.exchange)}`
-      : html`<a href=${hrefQueue(item.vhost, item.queue)}><${Value}>${item.queue}<//></a>`}${to && html`<span class="soft"> → <${Value}>${to}<//></span>`}</td>
+      : html`<${Queue} vhost=${item.vhost} name=${item.queue} />`}${to && html` → <${Queue} vhost=${item.vhost} name=${to} />`}</td>
     <td class="name">${by
       ? html`<${By} name=${short(by.name)} handed=${handed} />`
       : html`<span class="soft">nobody; published by ${item.publisher ? html`<${Value}>${short(item.publisher.name)}<//>` : "an unknown"}</span>`}</td>

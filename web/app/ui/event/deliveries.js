@@ -3,8 +3,8 @@ import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
 import { inOurTime, said, time, visible } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
-import { hrefEvent, hrefQueue } from "../../core/route.js";
-import { MatchMark, SettlementMark, StateMark, Value } from "../marks.js";
+import { hrefEvent } from "../../core/route.js";
+import { MatchMark, Queue, SettlementMark, StateMark, Value } from "../marks.js";
 import { shortOf } from "../names.js";
 import { pending } from "../panel.js";
 
@@ -28,7 +28,7 @@ const all = ({ deliveries, dead_letters: letters }) => [...deliveries, ...letter
 /** `isTold`: the settlement of some of the message's deliveries is known. */
 function Fate({ vhost, fate, isTold, short }) {
   return html`<div class="queue-fate">
-    <div class="queue-fate-head"><a href=${hrefQueue(vhost, fate.queue)}><${Value}>${fate.queue}<//></a><${StateMark} state=${fate.state} /></div>
+    <div class="queue-fate-head"><${Queue} vhost=${vhost} name=${fate.queue} /><${StateMark} state=${fate.state} /></div>
     ${fate.remark && html`<p class="small soft">it ${inOurTime(fate.remark)}</p>`}
     ${fate.deliveries.map(
       (event) => html`<a class="relative" key=${event.id} href=${hrefEvent(event.id)}>
@@ -40,7 +40,7 @@ function Fate({ vhost, fate, isTold, short }) {
       </a>`,
     )}
     ${fate.dead_lettered_to.map(
-      (queue) => html`<p class="small soft" key=${queue}>then went to <a href=${hrefQueue(vhost, queue)}><${Value}>${queue}<//></a></p>`,
+      (queue) => html`<p class="small soft" key=${queue}>then went to <${Queue} vhost=${vhost} name=${queue} /></p>`,
     )}
   </div>`;
 }

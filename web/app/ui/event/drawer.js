@@ -5,11 +5,11 @@ import { bytes, dateTime, exchangeName, time, visible } from "../../core/format.
 import { useKeys } from "../../core/keys.js";
 import { typeOf } from "../../core/message-type.js";
 import { useResource } from "../../core/resource.js";
-import { closed, closeEvent, href, hrefEvent, hrefQueue, isConversation, patch, pinnedA, pinnedB, route, view } from "../../core/route.js";
+import { closed, closeEvent, href, hrefEvent, isConversation, patch, pinnedA, pinnedB, route, view } from "../../core/route.js";
 import { user, usesPassword } from "../../core/session.js";
 import { CopyButton } from "../copy.js";
 import { Icon } from "../icons.js";
-import { MatchMark, Pin, TypeMark, Value } from "../marks.js";
+import { MatchMark, Pin, Queue, TypeMark, Value } from "../marks.js";
 import { shortOf } from "../names.js";
 import { pending } from "../panel.js";
 import { Word } from "../term.js";
@@ -92,7 +92,7 @@ function Details({ event }) {
     <${Links} event=${event} />
     <${Relatives} event=${event} side="causes" />
     <${Relatives} event=${event} side="effects" />
-    <${TouchedSection} id=${String(event.id)} />
+    <${TouchedSection} id=${String(event.id)} vhost=${event.vhost} />
     <${Properties} event=${event} />
     <section class="section"><details><summary>Transport: exchange, queue, connection</summary><${Transport} event=${event} /></details></section>
     <${Clocks} event=${event} />`;
@@ -104,10 +104,10 @@ function Headline({ event }) {
   const { data: sent } = useResource(async (signal) => (cause ? api.event(cause, signal) : null), [cause], { every: 0 });
   const short = shortOf([who, sent?.participant_name ?? who]);
   const from = event.type === "published" ? who : sent?.participant_name;
-  const to = event.type === "published" ? (queues?.length ? queues.join(", ") : "no queue") : who;
   const name = (one) => html`<span title=${visible(one)}><${Value}>${short(one)}<//></span>`;
+  const listed = (all) => html`<span>${all.length ? all.map((one, i) => html`${i > 0 && ", "}<${Queue} key=${one} vhost=${event.vhost} name=${one} />`) : "no queue"}</span>`;
   return html`<p class="drawer-title cut"><${Value}>${typeOf(event)}<//></p>
-    <p class="drawer-who soft">${from != null && html`${name(from)} → `}${event.type === "published" ? html`<${Value}>${to}<//>` : html`${from == null && html`<${Value}>${queue}<//> → `}${name(to)}`}
+    <p class="drawer-who soft">${from != null && html`${name(from)} → `}${event.type === "published" ? listed(queues ?? []) : html`${from == null && html`${listed([queue])} → `}${name(who)}`}
       <span title=${event.recorded_at}>${dateTime(event.recorded_at)}<span class="faint">.${time(event.recorded_at).split(".")[1]}</span></span></p>`;
 }
 
@@ -121,7 +121,7 @@ function Transport({ event }) {
     <dt>${keys.length === 1 ? "Routing key" : "Routing keys"}</dt>
     <dd>${keys.map((key) => html`<div><${Value}>${key === "" ? "(empty)" : key}<//></div>`)}</dd>
     ${event.queue != null && html`<dt>Queue</dt>
-      <dd><a href=${hrefQueue(event.vhost, event.queue)}><${Value}>${event.queue}<//></a></dd>`}
+      <dd><${Queue} vhost=${event.vhost} name=${event.queue} /></dd>`}
     <dt><${Word}>Participant<//></dt>
     <dd><a href=${filter({ participant: String(event.participant) })}><${Value}>${event.participant_name}<//></a>
       <span class="faint"> · its event ${event.seq}</span></dd>

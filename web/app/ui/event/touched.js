@@ -15,7 +15,7 @@ import { mayWrite } from "../../core/session.js";
 import { FileForm } from "../file-form.js";
 import { Icon } from "../icons.js";
 import { JobProgress } from "../job-progress.js";
-import { Value } from "../marks.js";
+import { Queue, Value } from "../marks.js";
 import { Menu } from "../menu.js";
 import { Choice, Failure, pending } from "../panel.js";
 import { List } from "./relatives.js";
@@ -34,13 +34,13 @@ const FORMATS = [
 ];
 
 /** In an event's drawer, with the export behind a menu. */
-export function TouchedSection({ id }) {
+export function TouchedSection({ id, vhost }) {
   const [number, setNumber] = useState(null);
   const job = useJob(number);
   return html`<section class="section">
     <h3>What it touched <${ExportMenu} id=${id} busy=${job && !hasEnded(job)} onJob=${setNumber} /></h3>
     ${job && html`<${Export} job=${job} />`}
-    <${Touched} ids=${[id]} />
+    <${Touched} ids=${[id]} vhost=${vhost} />
   </section>`;
 }
 
@@ -48,7 +48,7 @@ export function TouchedSection({ id }) {
  * `bounds`: `[[key, label, event]]`, up to which event it may be asked for, beside all; the first is asked first.
  * `brief`: the services alone. `name`: what the address calls it, its own where another may be shown beside it.
  */
-export default function Touched({ ids, bounds = [], brief = false, name = "touched" }) {
+export default function Touched({ ids, vhost, bounds = [], brief = false, name = "touched" }) {
   const { [name]: touched, [`${name}_until`]: asked } = route.value.params;
   const options = [...bounds.map(([key, label]) => [key, label]), ...SPANS];
   const isOption = !brief && options.some(([key]) => key === asked);
@@ -65,7 +65,7 @@ export default function Touched({ ids, bounds = [], brief = false, name = "touch
   return html`<div class="touched">
     ${choice}
     <${Strip} data=${data} />
-    <${Queues} queues=${data.queues} />
+    <${Queues} vhost=${vhost} queues=${data.queues} />
     <p>${sentence(data.sentence)}</p>
     <p class="touched-sure">
       <${Sure} yes=${data.complete} word="complete" />${" "}<${Sure} yes=${data.sound} word="sound" />${" "}
@@ -109,10 +109,10 @@ function Strip({ data }) {
 }
 
 /** Queues of deliveries that were caused for certain. */
-function Queues({ queues }) {
+function Queues({ vhost, queues }) {
   if (!queues.length) return null;
-  const names = queues.slice(0, MOST_QUEUES).map(({ name, first, deliveries }) => html` <a key=${name} href=${hrefEvent(first)}
-    title=${`${plural(deliveries, "message")} handed over, first by #${first}`}><${Value}>${name}<//></a>`);
+  const names = queues.slice(0, MOST_QUEUES).map(({ name, first, deliveries }) => html` <${Queue} key=${name} vhost=${vhost} name=${name}
+    title=${`${plural(deliveries, "message")} handed over, first by #${first}`} />`);
   return html`<p class="small touched-queues">${plural(queues.length, "queue")} handed over what it caused:${names}${queues.length > MOST_QUEUES && " …"}</p>`;
 }
 
