@@ -109,6 +109,8 @@ def order(browser: Browser) -> bytes:
         secret = base64.b64encode(b"admin:admin").decode()
         page.evaluate("s => sessionStorage.setItem('itc.authorization', s)", f"Basic {secret}")
         page.goto(f"{shop.url}/#/conversations?event={found['root']}")
+        expect(page.get_by_role("treeitem").first).to_be_visible()
+        page.get_by_role("button", name="Share").click()
         with page.expect_download() as download:
             page.get_by_role("button", name="PNG").click()
         return Path(download.value.path()).read_bytes()

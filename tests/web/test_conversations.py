@@ -750,7 +750,7 @@ def test_events_of_one_conversation_are_chosen_without_asking_again(
     page = opened(told, open_page)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    for _ in range(5):
+    for _ in range(4):
         page.keyboard.press("ArrowDown")
     expect(page.get_by_role("treeitem", selected=True)).to_contain_text("order.shipped")
     page.get_by_role("button", name="Sequence").click()
@@ -763,11 +763,9 @@ def test_the_waterfall_by_keyboard(told: Told, open_page: OpenPage) -> None:
     tree = page.get_by_role("tree")
     tree.focus()
     chosen = page.get_by_role("treeitem", selected=True)
-    for copy in ("billing", "stock", "audit"):
+    for text in ("billing", "stock", "stock.reserved"):
         page.keyboard.press("ArrowDown")
-        expect(chosen).to_contain_text(copy)
-    page.keyboard.press("ArrowDown")
-    expect(chosen).to_contain_text("stock.reserved")
+        expect(chosen).to_contain_text(text)
     assert tree.get_attribute("aria-activedescendant") == chosen.get_attribute("id")
     page.keyboard.press("ArrowLeft")
     expect(chosen).to_have_attribute("aria-expanded", "false")
@@ -841,6 +839,7 @@ def test_a_sequence_is_copied_as_mermaid_and_saved_as_svg_and_png(
 ) -> None:
     page = opened(told, open_page, "&view=sequence")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Share").click()
     page.get_by_role("button", name="Mermaid").click()
     expect(page.get_by_text("Copied.")).to_be_visible()
     copied = page.evaluate("navigator.clipboard.readText()")
@@ -870,6 +869,7 @@ def test_a_waterfall_is_a_picture_that_says_what_and_when_and_where(
 ) -> None:
     page = open_page(told.server, f"#/conversations?event={told.order}", zone="Asia/Tokyo")
     settled(page)
+    page.get_by_role("button", name="Share").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="SVG").click()
     download.value.save_as(tmp_path / "waterfall.svg")
@@ -883,10 +883,34 @@ def test_a_waterfall_is_a_picture_that_says_what_and_when_and_where(
     page.get_by_role("button", name="Picture").click()
     expect(page.get_by_text("only over https or from localhost")).to_be_visible()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy summary").click()
+    page.get_by_role("button", name="Sentence").click()
     expect(page.get_by_text("Copied.")).to_be_visible()
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied == "order-1234 failed: rejected by stock"  # when is not known
+
+
+def test_a_message_is_drawn_below_the_copy_that_led_to_it(told: Told, open_page: OpenPage) -> None:
+    page = opened(told, open_page)
+    items = page.get_by_role("treeitem")
+    expect(items).to_have_count(10)
+    answer = told.server.answer(f"/itc_db/conversations/{told.order}")
+    causes = {one["event"]: f"{one['type']} from" for one in answer["messages"]}
+    for one in answer["messages"]:
+        for copy in one["copies"]:
+            row_of = f"{one['type']} in {copy['queue']}," if len(one["copies"]) > 1 else None
+            causes |= {each["event"]: row_of or causes[one["event"]] for each in copy["deliveries"]}
+    above: list[str] = []  # the rows from the top to the present one
+    under = {}
+    read = "items => items.map(item => [Number(item.ariaLevel), item.ariaLabel])"
+    for level, label in items.evaluate_all(read):
+        above[level - 1 :] = [label]
+        if " from " in label and level > 1:
+            under[label.split(" from ")[0]] = above[-2]
+    led = [one for one in answer["messages"] if one["cause"]]
+    assert len(under) == len(led) == 4
+    for one in led:
+        assert under[one["type"]].startswith(causes[one["cause"]])
+    assert under["stock.reserved"].startswith("order.new in stock,")
 
 
 def test_the_last_row_with_an_event_is_the_end(told: Told, open_page: OpenPage) -> None:

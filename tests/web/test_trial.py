@@ -224,10 +224,12 @@ def ask_of_an_order(hand: Hand) -> None:
     expect(touched.locator(".tone-caused").filter(has_text="billing")).to_be_visible()
     expect(touched.locator(".tone-cannot_have").first).to_be_visible()
     hand.answered("what did it touch, and cannot have touched?")
-    hand.press(page.locator(".conv-head").get_by_role("button", name="Copy link"))
+    hand.press(page.locator(".conv-head").get_by_role("button", name="Share"))
+    sheet = page.get_by_role("group", name="Share")
+    hand.press(sheet.get_by_role("button", name="Link"))
     expect(page.get_by_text("Copied.", exact=True)).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == page.url
-    hand.press(page.get_by_role("button", name="Picture"))
+    hand.press(sheet.get_by_role("button", name="Picture"))
     expect(page.get_by_text("The picture is copied.")).to_be_visible()
     kinds = page.evaluate("navigator.clipboard.read().then(([one]) => one.types)")
     assert kinds == ["image/png"]

@@ -15,6 +15,7 @@ import { Choice, Empty, Failure, pending } from "../ui/panel.js";
 import { Facts } from "./facts.js";
 import { modelOf } from "./model.js";
 import { ConversationProposal } from "./proposal.js";
+import { Share } from "./share.js";
 import { titleOf, WAYS } from "./words.js";
 
 const MOST_EVENTS = 5000; // of one answer
@@ -29,8 +30,9 @@ const DRAWINGS = {
 };
 
 export function Conversation({ event }) {
-  const { via = "links", view: asked, panel, beyond } = route.value.params;
-  const view = asked in DRAWINGS ? asked : "waterfall";
+  const { via = "links", view: choice, panel, beyond } = route.value.params;
+  const view = choice in DRAWINGS ? choice : "waterfall";
+  const share = useRef(null); // what the drawing gives to share
   useEffect(() => void DRAWINGS[view].ask(), []); // while the messages come
   const loaded = useConversation(Number(event), via);
   const { model, error } = loaded;
@@ -43,13 +45,14 @@ export function Conversation({ event }) {
         : html`<div class="panel-body"><${Failure} error=${error} onRetry=${loaded.reload} /></div>`)}
       ${!model && !error && html`<h1 class="unseen">Conversation</h1>${pending({ error: null }, "the conversation")}`}
       ${model && html`
-        <${Facts} model=${model} via=${via} onSelect=${(one) => select(one, { panel: "on" })}
+        <${Facts} model=${model} onSelect=${(one) => select(one, { panel: "on" })}
           tools=${html`<${Choice} label="Group by" options=${WAYS} value=${via} small
               onChange=${(value) => patch({ via: value === "links" ? null : value })} />
-            <button class="button small" onClick=${loaded.reload}>Refresh</button>`} />
+            <button class="button small" onClick=${loaded.reload}>Refresh</button>
+            <${Share} model=${model} drawn=${share} />`} />
         <${ConversationProposal} answer=${model.answer} via=${via} onChange=${loaded.reload} key=${model.answer.vhost} />
         <${More} loaded=${loaded} />
-        <${Drawing} model=${model} view=${view} selected=${Number(event)} />
+        <${Drawing} model=${model} view=${view} share=${share} selected=${Number(event)} />
         <${Beyond} model=${model} open=${beyond === "on"} />`}
     </div>
     ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} />`}`;
@@ -74,8 +77,8 @@ function select(event, { replace = false, ...changes } = {}) {
 function useConversation(event, via) {
   const kept = useRef(null); // {via, of, events}
   const [pages, setPages] = useState({ of: null, answers: [] });
-  const known = kept.current?.via === via && kept.current.events.has(event);
-  const of = known ? kept.current.of : event;
+  const isLoaded = kept.current?.via === via && kept.current.events.has(event);
+  const of = isLoaded ? kept.current.of : event;
   const { data, error, reload } = useResource(
     (signal) => api.conversation(of, { via, limit: MOST_EVENTS }, signal),
     [of, via],
@@ -133,10 +136,10 @@ function Unknown({ event }) {
       It may have been removed by retention, or belong to a virtual host that you cannot see.<//>`;
 }
 
-function Drawing({ model, view, selected }) {
+function Drawing({ model, view, share, selected }) {
   useKeys({ Enter: () => patch({ panel: "on" }) });
   return html`<div class="conv-bar">
       <${Choice} label="Drawing" options=${VIEWS} value=${view} onChange=${(value) => patch({ view: value === "waterfall" ? null : value })} />
     </div>
-    <${DRAWINGS[view]} key=${`${view} ${model.answer.root} ${model.answer.via} ${model.messages.size}`} model=${model} selected=${selected} onSelect=${select} />`;
+    <${DRAWINGS[view]} key=${`${view} ${model.answer.root} ${model.answer.via} ${model.messages.size}`} model=${model} selected=${selected} share=${share} onSelect=${select} />`;
 }

@@ -2,11 +2,10 @@
 import { html } from "../core/html.js";
 import { ageOf, dateTime, percent, plural, said, times, visible } from "../core/format.js";
 import { href, hrefHere } from "../core/route.js";
-import { CopyButton } from "../ui/copy.js";
 import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
 import { failuresOf, heldOf, nameOf, partsOf, took, waitingOf } from "./model.js";
-import { partText, Position, reasonsOf, State, summaryOf, WAYS } from "./words.js";
+import { partText, Position, reasonsOf, State, WAYS } from "./words.js";
 
 const MOST = 3;
 const NARROW = 620; // pixels; there the drawing should begin in the first screen
@@ -26,9 +25,7 @@ export function Facts({ model, tools, onSelect }) {
       ${key != null && html`<span class="badge" title="The type of its first message"><${Value} cut>${answer.type}<//></span>`}
       <${Standing} model=${model} />
       ${others.map((one) => html`<span class="badge" key=${one} title="What its messages share"><${Value} cut>${one}<//></span>`)}
-      <div class="right">${tools}
-        <${CopyButton} text=${() => summaryOf(model)} label="Copy summary" title="In a line, for a chat or a ticket" />
-        <${CopyButton} text=${() => location.href} label="Copy link" icon="link" title="Copy a link to this view" /></div>
+      <div class="right">${tools}</div>
     </div>
     <p class="conv-sentence">${said(answer.sentence)}${/[.!?]$/.test(answer.sentence) ? "" : "."}</p>
     <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>, ${answer.position ? `${ageOf(answer.began_at)} ago; its last event came after` : "took"} ${took(answer.seconds)}:

@@ -64,9 +64,9 @@ function filtersOf(params, chosen) {
 }
 
 // Opened by its address, the list need not wait until it is known who is signed in.
-const asked = route.peek();
-const isPlain = asked.view === "conversations" && ["event", "filter", "find", "within"].every((name) => !asked.params[name]);
-if (isPlain) askConversations(filtersOf(asked.params, vhost.peek()));
+const address = route.peek();
+const isPlain = address.view === "conversations" && ["event", "filter", "find", "within"].every((name) => !address.params[name]);
+if (isPlain) askConversations(filtersOf(address.params, vhost.peek()));
 
 const since = (filters, within) =>
   within ? { ...filters, since: new Date(Date.now() - Number(within) * 1000).toISOString() } : filters;
@@ -83,22 +83,22 @@ const noteOf = ({ by, truncated }, items) =>
 
 /** Numbers of the conversations that were looked at, by state; each part is a filter. */
 function States({ pages, chosen }) {
-  const known = new Map();
+  const sums = new Map();
   for (const { state, number, since: at } of (pages ?? []).flatMap(({ states }) => states)) {
-    const { count: sum = 0, since: first = at } = known.get(state) ?? {};
-    known.set(state, { count: sum + number, since: [first, at].filter(Boolean).sort()[0] });
+    const { count: sum = 0, since: first = at } = sums.get(state) ?? {};
+    sums.set(state, { count: sum + number, since: [first, at].filter(Boolean).sort()[0] });
   }
-  const all = [...known.values()].reduce((sum, one) => sum + one.count, 0);
+  const all = [...sums.values()].reduce((sum, one) => sum + one.count, 0);
   const part = ([state, [tone, word]]) => {
-    const { count: some = 0, since: at } = known.get(state) ?? {};
+    const { count: some = 0, since: at } = sums.get(state) ?? {};
     const age = state === "waiting" && at ? html`<span class="soft">${ageOf(at)}</span>` : null;
     return [state, html`<span class="dot ${tone}"></span>${pages ? `${count(some)} ` : ""}${word.split(",")[0]}${age}`];
   };
-  const looked = (pages ?? []).reduce((sum, page) => sum + page.looked_at, 0);
+  const total = (pages ?? []).reduce((sum, page) => sum + page.looked_at, 0);
   return html`<div class="state-strip">
     <${Choice} label="State" value=${chosen} onChange=${(value) => patch({ state: value || null })}
       options=${[["", pages ? `All ${count(all)}` : "All"], ...Object.entries(STATES).map(part)]} />
-    <span class="soft small">${pages?.at(-1)?.truncated ? `of the newest ${plural(looked, "conversation")}` : ""}</span>
+    <span class="soft small">${pages?.at(-1)?.truncated ? `of the newest ${plural(total, "conversation")}` : ""}</span>
   </div>`;
 }
 

@@ -58,19 +58,22 @@ export const isInner = ({ children, copies }) => children.length > 0 || copies.l
 
 /**
  * `[{message, copies, depth, folded, sub}]`: messages below their causes, without what is below a folded one.
- * A message that went into several queues has a further row for each, `sub`.
+ * A message that went into several queues has a further row for each copy, `sub`, above what that copy led to.
  */
-export function rowsOf({ tops }, folded) {
+export function rowsOf({ tops, places }, folded) {
   const rows = [];
-  const todo = tops.map((message) => [message, 0]).reverse();
+  const rowOf = (message, depth) => ({ message, depth, copies: message.copies.length > 1 ? [] : message.copies, sub: false });
+  const todo = tops.map((message) => rowOf(message, 0)).reverse();
   while (todo.length) {
-    const [message, depth] = todo.pop();
-    const isFolded = folded.has(message.event);
-    const { copies } = message;
-    rows.push({ message, depth, folded: isFolded, copies: copies.length > 1 ? [] : copies, sub: false });
+    const { message, depth, copies, sub } = todo.pop();
+    const isFolded = !sub && folded.has(message.event);
+    rows.push({ message, depth, folded: isFolded, copies, sub });
     if (isFolded) continue;
-    if (copies.length > 1) for (const copy of copies) rows.push({ message, depth: depth + 1, folded: false, copies: [copy], sub: true });
-    for (let i = message.children.length - 1; i >= 0; i -= 1) todo.push([message.children[i], depth + 1]);
+    const isSplit = message.copies.length > 1;
+    const copyOf = ({ cause }) => (isSplit ? places.get(cause).copy : null);
+    const below = message.children.filter((child) => copyOf(child) === (sub ? copies[0] : null)).map((child) => rowOf(child, depth + 1));
+    const split = isSplit && !sub ? message.copies.map((copy) => ({ message, depth: depth + 1, copies: [copy], sub: true })) : [];
+    todo.push(...[...split, ...below].reverse());
   }
   return rows;
 }
@@ -122,11 +125,11 @@ export function partsOf(model) {
   for (let i = 1; i < path.length; i += 1) {
     for (const part of partsBetween(model, path[i - 1], path[i])) {
       const key = `${part.kind}\n${part.name}`;
-      const known = sums.get(key);
-      if (!known) sums.set(key, { ...part, longest: part.seconds });
+      const sum = sums.get(key);
+      if (!sum) sums.set(key, { ...part, longest: part.seconds });
       else {
-        known.seconds += part.seconds;
-        if (part.seconds > known.longest) Object.assign(known, { event: part.event, longest: part.seconds });
+        sum.seconds += part.seconds;
+        if (part.seconds > sum.longest) Object.assign(sum, { event: part.event, longest: part.seconds });
       }
     }
   }
@@ -137,18 +140,18 @@ export function partsOf(model) {
  * Failures, `{message, failure, by}`: `by` is the delivery that was rejected, or else the one before the death.
  */
 export function failuresOf({ messages, places }) {
-  const found = [];
+  const failures = [];
   for (const message of messages.values()) {
     if (!message.failure) continue;
     const copy = message.copies.find(({ queue, state }) => queue === message.failure.queue && state === "dead_lettered")
       ?? message.copies.find(({ queue }) => queue === message.failure.queue);
     const alive = copy?.deliveries.filter(({ match }) => match !== "dead_lettered") ?? [];
-    const held = copy?.deliveries.map((one) => holderOf({ places }, one)) ?? [];
-    const rejecter = held.find((one) => one?.queue === message.failure.queue);
+    const holders = copy?.deliveries.map((one) => holderOf({ places }, one)) ?? [];
+    const rejecter = holders.find((one) => one?.queue === message.failure.queue);
     const by = rejecter ?? alive.at(-1) ?? null;
-    found.push({ message, failure: message.failure, by });
+    failures.push({ message, failure: message.failure, by });
   }
-  return found;
+  return failures;
 }
 
 /** The delivery of a copy that was given back or rejected, before one; null if unknown. */

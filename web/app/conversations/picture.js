@@ -9,8 +9,12 @@ const SHARP = 2;
 
 const paint = (token) => (token ? color(token) : "none");
 
-/** The text of an SVG file that needs no style sheet. */
-export function svgText({ width, height, shapes }) {
+/** A picture as a blob: a `png`, or an `svg` that needs no style sheet. */
+export default function pictureBlob(drawing, kind) {
+  return kind === "png" ? pngBlob(drawing) : new Blob([svgText(drawing)], { type: "image/svg+xml" });
+}
+
+function svgText({ width, height, shapes }) {
   const halo = { stroke: color("--panel"), "stroke-width": 4, "stroke-linejoin": "round", "paint-order": "stroke" };
   const holder = document.createElement("div");
   render(html`<svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} font-family=${FONT}>
@@ -20,7 +24,7 @@ export function svgText({ width, height, shapes }) {
 }
 
 /** A PNG as a blob; a drawing that is too large for one is made smaller. */
-export function pngBlob({ width, height, shapes }) {
+function pngBlob({ width, height, shapes }) {
   const scale = Math.min(SHARP, MOST_PIXELS / Math.max(width, height));
   const canvas = document.createElement("canvas");
   canvas.width = Math.ceil(width * scale);

@@ -23,10 +23,10 @@ export function sequenceOf({ messages, names, places }) {
     return id;
   };
   const person = (number) => lane("participant", number, visible(nameOf(names, number)));
-  const found = [];
+  const events = [];
   for (const message of messages.values()) {
     const { type } = message;
-    const step = (event, at, rest) => found.push({ event, at, type: visible(type), note: "", from: message.participant, ...rest });
+    const step = (event, at, rest) => events.push({ event, at, type: visible(type), note: "", from: message.participant, ...rest });
     if (!message.copies.length) step(message.event, message.offset, { kind: "note", note: "reached no queue" });
     for (const copy of message.copies) {
       let last = null;
@@ -63,8 +63,8 @@ export function sequenceOf({ messages, names, places }) {
       }
     }
   }
-  found.sort((a, b) => a.at - b.at || a.event - b.event);
-  const steps = found.map((one) => {
+  events.sort((a, b) => a.at - b.at || a.event - b.event);
+  const steps = events.map((one) => {
     const from = one.by == null ? person(one.from) : lane("queue", one.by, visible(one.by));
     const to = one.queue != null ? lane("queue", one.queue, visible(one.queue)) : one.to != null ? person(one.to) : null;
     return { ...one, from, to };

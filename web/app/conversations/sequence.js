@@ -4,16 +4,14 @@ import { html } from "../core/html.js";
 import { plural } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
 import { patch } from "../core/route.js";
-import { CopyButton } from "../ui/copy.js";
 import { afterText } from "./model.js";
 import { Rows } from "./rows.js";
-import { SaveButtons } from "./save-buttons.js";
 import { HEAD, headShapes, mermaidOf, placesOf, sequenceOf, STEP, stepShapes, stepText, wholeDrawing } from "./sequence-layout.js";
 import { Shape } from "./shapes-view.js";
 
 const SAVED_LANE = 240; // wide enough for most words, whatever the window
 
-export default function Sequence({ model, selected, onSelect }) {
+export default function Sequence({ model, selected, share, onSelect }) {
   const [width, setWidth] = useState(1000);
   const sequence = useMemo(() => sequenceOf(model), [model]);
   const places = useMemo(() => placesOf(sequence, width - 2), [sequence, width]);
@@ -34,12 +32,13 @@ export default function Sequence({ model, selected, onSelect }) {
   });
   const label = (one) => `${names.get(one.from)}${one.to ? ` to ${names.get(one.to)}` : ""}: ${stepText(one)}, ${afterText(one.at)}`;
 
+  share.current = {
+    drawing: () => wholeDrawing(sequence, placesOf(sequence, SAVED_LANE * sequence.lanes.length)),
+    name: `conversation-${model.answer.root}-sequence`,
+    mermaid: () => mermaidOf(sequence),
+  };
   return html`<div class="sequence">
-    <div class="conv-tools">
-      <${CopyButton} text=${() => mermaidOf(sequence)} label="Mermaid" title="Copy as Mermaid, for a ticket or a document" />
-      <${SaveButtons} drawing=${() => wholeDrawing(sequence, placesOf(sequence, SAVED_LANE * sequence.lanes.length))} name=${`conversation-${model.answer.root}-sequence`} />
-      <span class="small soft">Dashed: handed over again, dead letters, and what stays in a queue.</span>
-    </div>
+    <p class="conv-tools small soft">Dashed: handed over again, dead letters, and what stays in a queue.</p>
     <${Rows} name="sequence" role="listbox" label=${`Steps, ${plural(steps.length, "message")}`} count=${steps.length} height=${STEP}
       active=${active} onStep=${step} onKey=${(key) => key === "Enter" && (patch({ panel: "on" }), true)} onWidth=${setWidth}
       headHeight=${HEAD} minWidth=${places.width}

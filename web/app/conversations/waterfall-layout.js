@@ -92,13 +92,13 @@ function spansOf({ usual, from, to, low }, x) {
 
 /** Usual times, by `queue` or `service` and its name, of an answer of the API: `{median, p90, since}`. */
 export function usualOf(items) {
-  const known = new Map();
+  const usuals = new Map();
   for (const { queue, service, waiting, handling } of items) {
     const { usual, slower } = queue == null ? handling : waiting;
     const key = queue == null ? `service\n${service}` : `queue\n${queue}`;
-    if (usual.count >= LEAST_KNOWN) known.set(key, { median: usual.median, p90: usual.p90, since: slower?.since ?? null });
+    if (usual.count >= LEAST_KNOWN) usuals.set(key, { median: usual.median, p90: usual.p90, since: slower?.since ?? null });
   }
-  return known;
+  return usuals;
 }
 
 /** `usually 0.2 s, since 08:14`, of a bar that took longer. */
@@ -126,8 +126,8 @@ function barsOf(message, copy, { names, places, end, usual }, marks, x) {
       before = offset + one.handled;
       bars.push({ kind: "handled", from: offset, to: before, event, critical, name: who(one), usual: one.settled_after == null ? work : null });
     }
-    const told = one.settlement === "rejected" ? `rejected by ${who(one)}` : who(one);
-    const low = one.handled == null ? { name: told } : { low: true, y: PAD + 12, height: 6 };
+    const owner = one.settlement === "rejected" ? `rejected by ${who(one)}` : who(one);
+    const low = one.handled == null ? { name: owner } : { low: true, y: PAD + 12, height: 6 };
     if (one.settled_after != null) {
       before = offset + one.settled_after;
       bars.push({ kind: one.settlement === "rejected" ? "rejected" : "settled", from: offset, to: before, event, critical: false, ...low, usual: work });

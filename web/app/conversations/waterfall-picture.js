@@ -14,7 +14,7 @@ const CHIPS = 190; // where they begin, behind their word
 const MOST_ROWS = 400;
 
 /** `services`: `[{name, verdict, word}]`, the verdict on each; null if nobody asked for them. */
-export function waterfallDrawing(model, rows, services, link = location.href) {
+export default function waterfallDrawing(model, rows, services, link = location.href) {
   const { answer, width } = model;
   const shown = rows.slice(0, MOST_ROWS);
   const pixels = WIDTH - NAMES - 2 * EDGE;
@@ -70,11 +70,11 @@ const hatches = (x, y, wide) =>
 function strip(shapes, services, top, plain) {
   let y = top;
   for (const [verdict, [fill, stroke, ink]] of Object.entries(STRIP)) {
-    const those = services.filter((one) => one.verdict === verdict);
-    if (!those.length) continue;
-    shapes.push(plain(EDGE, y + 16, those[0].word, { size: 12, bold: true, fill: "--ink-soft" }));
+    const touched = services.filter((one) => one.verdict === verdict);
+    if (!touched.length) continue;
+    shapes.push(plain(EDGE, y + 16, touched[0].word, { size: 12, bold: true, fill: "--ink-soft" }));
     let at = CHIPS;
-    for (const { name } of those) {
+    for (const { name } of touched) {
       const words = fitted(visible(name), 240);
       const wide = words.length * 7 + 16;
       if (at + wide > WIDTH - EDGE) [at, y] = [CHIPS, y + CHIP + 4];

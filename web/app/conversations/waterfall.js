@@ -12,10 +12,8 @@ import { Queue } from "../ui/marks.js";
 import { serviceIn } from "../ui/names.js";
 import { afterText, countBelow, isInner, nameOf, rowsOf } from "./model.js";
 import { Rows } from "./rows.js";
-import { SaveButtons } from "./save-buttons.js";
 import { paint } from "./shapes-view.js";
 import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, ROW, rowShapes, scaleOf, ticksOf, toneOf, usualOf } from "./waterfall-layout.js";
-import { waterfallDrawing } from "./waterfall-picture.js";
 import { slackText, timesOf } from "./words.js";
 
 const HEAD = 28;
@@ -24,9 +22,9 @@ const MARGIN = 14; // right of the last sign
 const MOST_LINES = 6;
 const LABEL = 34; // pixels that a time on the axis takes
 
-export default function Waterfall({ model: told, selected, onSelect }) {
-  const { data: usual } = useResource((signal) => usualAt(told, signal), [told], { every: 0 });
-  const model = useMemo(() => ({ ...told, usual }), [told, usual]);
+export default function Waterfall({ model: conversation, selected, share, onSelect }) {
+  const { data: usual } = useResource((signal) => usualAt(conversation, signal), [conversation], { every: 0 });
+  const model = useMemo(() => ({ ...conversation, usual }), [conversation, usual]);
   const [folded, setFolded] = useState(() => new Set());
   const [width, setWidth] = useState(1000);
   const [tip, setTip] = useState(null);
@@ -73,7 +71,7 @@ export default function Waterfall({ model: told, selected, onSelect }) {
   });
   const inner = useMemo(() => [...model.messages.values()].filter(isInner), [model]);
 
-  const drawing = async () => waterfallDrawing(model, rows, await servicesIn(model));
+  share.current = { drawing: async () => (await import("./waterfall-picture.js")).default(model, rows, await servicesIn(model)), name: `conversation-${model.answer.root}` };
 
   return html`<div class="waterfall" style=${{ "--names": `${names}px` }}>
     <div class="conv-tools">
@@ -82,7 +80,6 @@ export default function Waterfall({ model: told, selected, onSelect }) {
         <button class="button small icon" aria-label="Show all of it (F)" title="Show all of it (F)" onClick=${() => setSpan(null)}><${Icon} name="fit" /></button></div>
       <button class="button small" disabled=${!inner.length}
         onClick=${() => setFolded(new Set(folded.size ? [] : inner.map(({ event }) => event)))}>${folded.size ? "Unfold all" : "Fold all"}</button>
-      <${SaveButtons} drawing=${drawing} name=${`conversation-${model.answer.root}`} />
       <${Legend} kinds=${kinds} hasUsual=${usual?.size > 0} />
     </div>
     <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${ROW}
@@ -192,9 +189,9 @@ function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }
     const one = Number(event.target.dataset?.event) || eventOf(row);
     onSelect(one, { panel: "on" });
   };
-  const said = words.map(({ text }) => text).join(", ");
+  const times = words.map(({ text }) => text).join(", ");
   const label = sub
-    ? `${visible(message.type)} in ${visible(copy.queue)}, ${copy.state.replaceAll("_", " ")}: ${said}`
+    ? `${visible(message.type)} in ${visible(copy.queue)}, ${copy.state.replaceAll("_", " ")}: ${times}`
     : `${visible(message.type)} from ${from}, ${afterText(message.offset)}, ${message.outcome}${message.critical ? ", on the critical path" : ""}`;
   return html`<div class="conv-row ${place.chosen ? "chosen" : ""}" id=${place.id} role="treeitem" aria-label=${label}
       aria-level=${depth + 1} aria-selected=${String(place.chosen)} aria-expanded=${below ? String(!folded) : undefined}
@@ -245,8 +242,8 @@ const MARKED = new Set(["redelivered", "died"]);
 /** The kinds of bars and marks that these rows have and that have to be explained. */
 function kindsOf(rows, model) {
   const shapes = rows.map((row) => rowShapes(row, () => 0, model, 0));
-  const found = new Set(shapes.flatMap(({ bars, marks }) => [...bars, ...marks]).map(({ kind }) => kind));
-  return Object.keys(KINDS).filter((kind) => found.has(kind));
+  const drawn = new Set(shapes.flatMap(({ bars, marks }) => [...bars, ...marks]).map(({ kind }) => kind));
+  return Object.keys(KINDS).filter((kind) => drawn.has(kind));
 }
 
 /** A bar or a mark by itself; a handled one looks as on the critical path, where people look at it. */

@@ -20,7 +20,7 @@ export function State({ state }) {
 }
 
 /** The place of a conversation that may go on, and for how long: `in billing for 6 min`. */
-export const positionText = ({ queue, holder, since }, short = (name) => name) =>
+const positionText = ({ queue, holder, since }, short = (name) => name) =>
   queue == null ? `handed to ${visible(short(holder))} ${ageOf(since)} ago` : `in ${visible(queue)} for ${ageOf(since)}`;
 
 /** The same, with the queue leading to its page. */
@@ -68,11 +68,11 @@ export const titleOf = ({ keys, type, state }) =>
 
 /** `order-1234 failed: rejected by billing 09:25:55, after 921 ms`: for a chat or a ticket. */
 export function summaryOf(model) {
-  const { keys, type, state, began_at: began, seconds, sentence: told } = model.answer;
+  const { keys, type, state, began_at: began, seconds, sentence: summary } = model.answer;
   const what = `${visible(keys[0] ?? type)} ${stateWord(state)}`;
-  const [failed] = state === "failed" ? failuresOf(model) : [];
-  const after = failed ? endOf(failed) : seconds;
-  const how = `${what}: ${failed ? briefText(failed, model.names) : said(told)}`;
+  const [failure] = state === "failed" ? failuresOf(model) : [];
+  const after = failure ? endOf(failure) : seconds;
+  const how = `${what}: ${failure ? briefText(failure, model.names) : said(summary)}`;
   if (after === null) return how;
   const at = clockTime(new Date(Date.parse(began) + after * 1000).toISOString());
   return `${how} ${at}, after ${took(after)}`;
@@ -84,9 +84,8 @@ function endOf({ message, by, failure }) {
   return failure.kind === "died" ? null : (by ?? message).offset;
 }
 
-function briefText(failed, names) {
-  const { failure: { kind, reason }, by } = failed;
-  return kind === "died" && reason === "rejected" && by ? `rejected by ${visible(nameOf(names, by.participant))}` : said(failed.message.failure_sentence);
+function briefText({ message, failure: { kind, reason }, by }, names) {
+  return kind === "died" && reason === "rejected" && by ? `rejected by ${visible(nameOf(names, by.participant))}` : said(message.failure_sentence);
 }
 
 const HELD = { rejected: "held and rejected by", back: "held and given back by" };
