@@ -3,16 +3,20 @@
 A participant that is finer than its program makes a delivery and the reaction to it look
 concurrent. Four signs of that: participants that were assumed; participants that publish and never
 receive, where others of their client receive; hardly any publishes by participants that also
-receive; messages that name causes which another participant of the program was handed. Service and
-Spark use the same `statements` and sentences.
+receive; messages that name causes which another participant of the program was handed. Names that
+share no part are of two programs, unless their connections speak for one. Service and Spark use the
+same `statements` and sentences.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
 from typing import Annotated, NamedTuple
 
 from model.described import INNER
@@ -26,6 +30,7 @@ from model.words import number_of, verb
 MOST_QUIET = MOST_LATE = MOST_MISSED = 1_000
 
 MOST_NAMED = 3
+MOST_CONNECTIONS = 1_000  # of clients that are looked at for a sign that two are one program
 # With real clients, the publishes by participants that also receive were 0 to 7 % of all where the
 # policy missed most causes, and 50 % and more where it saw them all. Few publishes say nothing.
 LEAST_SHARE, LEAST_PUBLISHES = 0.1, 50
@@ -155,7 +160,7 @@ def _meets(participant: AssumedParticipant | SplitParticipant, a: int, b: int) -
 class Client(NamedTuple):
     """A participant by its user, its place and its client's name, empty where unknown.
 
-    ``alone`` are its ``publishes`` if it never ``receives``, else 0.
+    ``alone`` are its ``publishes`` if it never ``receives``, else 0; ``number`` is its own.
     """
 
     vhost: str
@@ -166,6 +171,16 @@ class Client(NamedTuple):
     publishes: int
     alone: int
     receives: int
+    number: int = 0
+
+
+class OpenedConnection(NamedTuple):
+    """A connection of a client: its name, the process that it gives or '', and its time in µs."""
+
+    client: int
+    name: str
+    process: str
+    opened_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +189,8 @@ class Misfit:
 
     ``apart`` of its ``publishes`` are by participants that never received: under `FINE` policies
     those of clients that receive as other participants, under others all if they are nearly all.
-    ``halves`` are the names of a client that only receives and of one that only publishes.
+    ``halves`` are the names of a client that only receives and of one that only publishes, and
+    ``sign`` is what speaks for one program.
     """
 
     vhost: str
@@ -182,6 +198,7 @@ class Misfit:
     publishes: int
     apart: int
     halves: tuple[str, str] | None = None
+    sign: str = Sentence.one_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +301,7 @@ def _of_misfit(misfit: Misfit) -> Doubt:
     if misfit.halves is not None:
         receiving, publishing = misfit.halves
         return Doubt(
-            Sentence.halves.format(receiving=receiving, publishing=publishing),
+            Sentence.halves.format(receiving=receiving, publishing=publishing, sign=misfit.sign),
             Sentence.halves_remedy.format(vhost=vhost),
         )
     are = verb(misfit.apart, "is", "are")
@@ -337,25 +354,29 @@ def join_names(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
-def misfit_of(clients: Sequence[Client]) -> Misfit | None:
+def misfit_of(
+    clients: Sequence[Client], connections: Sequence[OpenedConnection] = ()
+) -> Misfit | None:
     """The misfit of a trace's policy; None without a sign of one.
 
     At loopback a named client is the participants of its name and those without one; elsewhere all
-    of a user at a place are one client.
+    of a user at a place are one client. The ``connections`` are those of `strangers_of`.
     """
     if not clients:
         return None
     vhost, policy = clients[0].vhost, clients[0].policy
     publishes = sum(client.publishes for client in clients)
     if policy not in FINE:
-        publishes_apart = _apart_at_all(clients, publishes)
-        halves = _halves(clients) if policy == "client" else None
-        is_sign = publishes_apart or halves is not None
-        return (
-            Misfit(vhost, policy, publishes, publishes_apart, None if publishes_apart else halves)
-            if is_sign
-            else None
-        )
+        if publishes_apart := _apart_at_all(clients, publishes):
+            return Misfit(vhost, policy, publishes, publishes_apart)
+        by_client: defaultdict[int, list[OpenedConnection]] = defaultdict(list)
+        for connection in connections:
+            by_client[connection.client].append(connection)
+        for one, other in _halves(clients) if policy == "client" else ():
+            sign = _sign_of(one, other, by_client)
+            if sign is not None:
+                return Misfit(vhost, policy, publishes, 0, (one.client, other.client), sign)
+        return None
     receiving = [client for client in clients if client.receives]
     receivers = {(client.user, client.place) for client in receiving}
     known_by_name = {(client.user, client.place, client.client) for client in receiving}
@@ -371,35 +392,82 @@ def misfit_of(clients: Sequence[Client]) -> Misfit | None:
     return Misfit(vhost, policy, publishes, publishes_apart) if publishes_apart else None
 
 
+def strangers_of(clients: Sequence[Client]) -> set[int]:
+    """The numbers of clients whose connections alone may show that two are one program."""
+    if not clients or clients[0].policy != "client" or misfit_of(clients) is not None:
+        return set()
+    places = {half.place for half, _ in _halves(clients)}
+    return {client.number for client in clients if client.client and client.place in places}
+
+
 def _apart_at_all(clients: Sequence[Client], publishes: int) -> int:
-    """The publishes by participants that never received, if they are nearly all."""
-    alone = sum(client.alone for client in clients)
-    is_sign = publishes >= LEAST_PUBLISHES and publishes - alone < LEAST_SHARE * publishes
-    return alone if is_sign and any(client.receives for client in clients) else 0
+    """The publishes by participants that never received, if they are nearly all.
 
-
-def _halves(clients: Sequence[Client]) -> tuple[str, str] | None:
-    """The names of two clients of one user at one place that may be connections of one program.
-
-    Their names have a word in common, or one says only what a connection is for: others are two
-    programs as far as nothing else speaks against it. Clients without a name are in doubt anyway.
+    Not counted are those of clients whose names share no part with any that receives.
     """
-    receiving: dict[tuple[str, str, str], str] = {}
+    if publishes < LEAST_PUBLISHES:
+        return 0
+    words = frozenset[str]().union(*(_words(each.client) for each in clients if each.receives))
+    alone = sum(client.alone for client in clients if _may_be_one(_words(client.client), words))
+    return alone if publishes - alone < LEAST_SHARE * publishes else 0
+
+
+def _halves(clients: Sequence[Client]) -> Iterator[tuple[Client, Client]]:
+    """The clients with names of a user at a place of which one receives and the other publishes.
+
+    Neither does both. Clients without a name are in doubt anyway.
+    """
+    receiving: defaultdict[tuple[str, str], list[Client]] = defaultdict(list)
     for client in clients:
         if client.client and client.receives and not client.publishes:
-            for word in _words(client.client) | {_ANYTHING}:
-                receiving[client.user, client.place, word] = client.client
+            receiving[client.user, client.place].append(client)
     for client in clients:
-        if not client.client or not client.alone:
-            continue
-        words = _words(client.client)
-        for word in {_ANYTHING} if _NOTHING in words else words | {_NOTHING}:
-            if half := receiving.get((client.user, client.place, word)):
-                return half, client.client
+        if client.client and client.alone:
+            for half in receiving.get((client.user, client.place), ()):
+                yield half, client
+
+
+def _sign_of(
+    receiving: Client, publishing: Client, connections: Mapping[int, Sequence[OpenedConnection]]
+) -> Sentence | None:
+    """The sign that two clients are one program; None without one."""
+    words, others = _words(receiving.client), _words(publishing.client)
+    if _NOTHING in words | others:
+        return Sentence.role_name
+    if words & others:
+        return Sentence.common_word
+    pairs = [
+        *product(connections.get(receiving.number, ()), connections.get(publishing.number, ()))
+    ]
+    if any(one.process == other.process not in _NO_PROCESS for one, other in pairs):
+        return Sentence.one_process
+    strangers = connections.keys() - {receiving.number, publishing.number}
+    times = [other.opened_at for number in strangers for other in connections[number]]
+    for one, other in pairs:
+        is_start_of_many = any(abs(time - one.opened_at) <= _ALONE for time in times)
+        if _are_side_by_side(one, other) and not is_start_of_many:
+            return Sentence.neighbours
     return None
 
 
-_NOTHING, _ANYTHING = "", "*"
+def _are_side_by_side(one: OpenedConnection, other: OpenedConnection) -> bool:
+    """Tell whether two connections were opened at once, from ports next to each other."""
+    ports = [_PORT.match(connection.name) for connection in (one, other)]
+    is_refuted = bool(one.process and other.process)
+    if is_refuted or abs(one.opened_at - other.opened_at) > _AT_ONCE or None in ports:
+        return False
+    first, last = (int(port[1]) for port in ports if port)
+    return abs(first - last) <= _PORTS_APART
+
+
+# Linux 6.18 gave the connections that a program opened in a row ports 2 to 16 apart. With pika it
+# opened two in 5 to 14 ms. Programs that are started together may, too: then others open theirs
+# within a second.
+_AT_ONCE, _ALONE, _PORTS_APART = 20_000, 1_000_000, 16
+_PORT = re.compile(r"\S*:(\d{1,5}) -> ")
+# Without a number, and what each container's first process has.
+_NO_PROCESS = ("", "1")
+_NOTHING = ""
 _WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[^\W\d_a-z]+")
 _OF_ANY = frozenset({"api", "app", "service", "svc", "worker"})
 # Words for the purpose of a connection: receiving or publishing.
@@ -411,10 +479,17 @@ _ROLES = frozenset(
 )
 
 
-def _words(name: str) -> set[str]:
+def _may_be_one(words: Set[str], others: Set[str]) -> bool:
+    """Tell whether names of these words may be of one program."""
+    return bool(others) and (_NOTHING in words | others or bool(words & others))
+
+
+@lru_cache(maxsize=1_024)
+def _words(name: str) -> frozenset[str]:
     """The beginnings of the words of a name, as `order` of `orders`; `_NOTHING` of a mere role."""
     words = {word.lower() for word in _WORD.findall(name)} - _OF_ANY
-    return {word[:_STEM].rstrip("s") for word in words - _ROLES if len(word) > 1} or {_NOTHING}
+    stems = {word[:_STEM].rstrip("s") for word in words - _ROLES if len(word) > 1}
+    return frozenset(stems or {_NOTHING})
 
 
 def _is_loopback(place: str) -> bool:

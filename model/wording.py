@@ -20,9 +20,14 @@ class Sentence(enum.StrEnum):
 
     # Doubts, and what to do about each.
     halves = (
-        "{receiving!r} only receives and {publishing!r} only publishes, as one user at a shared"
-        " place: they may be one program"
+        "{receiving!r} only receives and {publishing!r} only publishes, {sign}: they may be one"
+        " program"
     )
+    one_place = "as one user at a shared place"
+    common_word = "and their names have a word in common"
+    role_name = "and one is no program's name"
+    one_process = "and both connections give one process id"
+    neighbours = "and they connected at once from neighbouring ports"
     halves_remedy = (
         "One name for both tells, and so does rabbitmq-itc restamp {vhost} --participant host"
     )

@@ -12,7 +12,15 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from model.doubtful import MOST_DOUBTFUL
-from model.sound import LEAST_SHARE, MOST_LATE, MOST_MISSED, MOST_QUIET, Evidence, SplitParticipant
+from model.sound import (
+    LEAST_SHARE,
+    MOST_CONNECTIONS,
+    MOST_LATE,
+    MOST_MISSED,
+    MOST_QUIET,
+    Evidence,
+    SplitParticipant,
+)
 from model.words import Awareness
 
 REACTIONS = "CASE WHEN reactions < explained + spanned THEN explained + spanned ELSE reactions END"
@@ -70,10 +78,26 @@ SELECT t.vhost, t.policy,
   p."user", coalesce(p.place, '') AS place, coalesce(p.client, '') AS client,
   p.published AS publishes,
   CASE WHEN p.published = p.seq THEN p.published ELSE 0 END AS alone,
-  CASE WHEN p.published < p.seq THEN 1 ELSE 0 END AS receives
+  CASE WHEN p.published < p.seq THEN 1 ELSE 0 END AS receives, p.number
 FROM traces AS t CROSS JOIN participants AS p
 WHERE t.id = {trace} AND p.trace_id = t.id AND EXISTS (
   SELECT 1 FROM participants WHERE trace_id = {trace} AND published = seq AND published > 0)
+"""
+
+
+def connections_sql(trace: int | str, clients: Iterable[int]) -> str:
+    """The statement for the newest `OpenedConnection`s of these clients, `MOST_CONNECTIONS`.
+
+    A connection's name is used again, by other programs too.
+    """
+    return f"""
+SELECT DISTINCT p.number AS client, k.name, coalesce(k.process, '') AS process, k.opened_at
+FROM participants AS p
+JOIN channels AS c ON c.trace_id = p.trace_id AND c.participant = p.number
+JOIN connections AS k ON k.name = c.connection AND k.node = c.node AND k."user" = p."user"
+  AND k.client = p.client
+WHERE p.trace_id = {trace} AND p.number IN ({", ".join(map(str, sorted(clients)))})
+ORDER BY k.opened_at DESC LIMIT {MOST_CONNECTIONS}
 """
 
 

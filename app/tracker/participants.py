@@ -28,6 +28,7 @@ _WAY_KNOWN, _WAY_HIDDEN = Awareness.known, Awareness.hidden
 # Participants that one user's clients at a shared place may be by the names that they choose: more
 # than there are programs at one address. Each stands in the clocks of all its effects.
 MOST_NAMES = 256
+_HEARER = 0  # no participant's number
 MOST_KEYS = 10_000  # of conversations that tell a user's clients at a place apart
 _Crowd: TypeAlias = tuple[str | None, str | None]
 _Entry: TypeAlias = "tuple[int, LiveParticipant]"  # a channel's key and owner
@@ -157,14 +158,15 @@ class Neighbours:
     Only at a place that several programs share do names tell programs apart (`awareness_between`).
     """
 
-    __slots__ = ("_are_heard", "_hearers", "_is_shared", "_only_hearers")
+    __slots__ = ("_acquainted", "_hearers", "_is_shared", "_only_hearers")
 
     def __init__(self, *, is_shared: bool = False) -> None:
         self._is_shared = is_shared
         self._hearers: Counter[str | None] = Counter()  # by clients' names
         self._only_hearers = 0  # that published nothing
-        # Keys of conversations, and whether one that only receives met them first.
-        self._are_heard: OrderedDict[bytes, bool] = OrderedDict()
+        # By a conversation's key, who has met it: those that only publish, and `_HEARER` for any
+        # that only receives.
+        self._acquainted: OrderedDict[bytes, tuple[int, ...]] = OrderedDict()
 
     def note_heard(self, participant: LiveParticipant) -> None:
         self._hearers[participant.identity.client] += 1
@@ -188,11 +190,14 @@ class Neighbours:
         if not self._is_shared or (participant.reacts and participant.published):
             return False
         is_echo = False
+        number = _HEARER if participant.reacts else participant.number
         for key in keys:
-            is_heard = self._are_heard.setdefault(key, participant.reacts)
-            is_echo |= is_heard and not participant.reacts
-            if len(self._are_heard) > MOST_KEYS:
-                self._are_heard.popitem(last=False)
+            acquainted = self._acquainted.get(key, ())
+            if number not in acquainted:
+                is_echo |= _HEARER in acquainted
+                self._acquainted[key] = (*acquainted, number)
+            if len(self._acquainted) > MOST_KEYS:
+                self._acquainted.popitem(last=False)
         return is_echo
 
     def may_have_told(self, identity: Identity) -> bool:

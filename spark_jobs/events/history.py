@@ -26,10 +26,12 @@ from model.sound import (
     Late,
     Misfit,
     MissedLinks,
+    OpenedConnection,
     Soundness,
     SplitParticipant,
     doubts_of,
     misfit_of,
+    strangers_of,
 )
 from model.words import ACTS, EdgeKind
 from spark_jobs.errors import JobError
@@ -40,6 +42,7 @@ from statements import (
     acting_sql,
     assumed_sql,
     clients_sql,
+    connections_sql,
     doubtful_sql,
     gaps_sql,
     late_links_sql,
@@ -287,7 +290,10 @@ class History:
 
     def misfit(self, trace: int) -> Misfit | None:
         """The misfit of a trace's policy, if there may be one."""
-        return misfit_of([Client(**row) for row in self.connection.rows(clients_sql(trace))])
+        clients = [Client(**row) for row in self.connection.rows(clients_sql(trace))]
+        numbers = strangers_of(clients)
+        rows = self.connection.rows(connections_sql(trace, numbers)) if numbers else []
+        return misfit_of(clients, [OpenedConnection(**row) for row in rows])
 
     def late(self, trace: int, first_id: int, last_id: int) -> Late | None:
         """The links of a span that clocks do not have."""

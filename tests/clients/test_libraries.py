@@ -115,6 +115,7 @@ LIBRARIES = {
     "pika on one connection": by_hand("with_pika", "one"),
     "pika on two connections": by_hand("with_pika", "two"),
     "aio-pika": by_hand("with_aio_pika"),
+    "aiormq": by_hand("with_aiormq"),
     "faststream": by_hand("with_faststream"),
     "dramatiq": Library(
         {

@@ -12,7 +12,7 @@ from sqlalchemy import insert, text
 from app.store import Store
 from app.store.database.migrate import locked_connection
 from app.store.database.tables import events, participants, traces
-from app.stored.capture import Batch
+from app.stored.capture import Batch, NewConnection
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Tracker
 from app.tracker.clients import client_name
 from app.tracker.links import BUILT_IN, Rules
@@ -219,6 +219,47 @@ async def test_doubtful_deliveries_are_looked_at_up_to_a_bound_by_their_own_inde
     assert found.doubt(ids[-1], last + 1, clock) == (
         "of too many deliveries between them the publish was not seen"
     )
+
+
+@pytest.mark.parametrize(
+    ("ports", "processes", "apart", "is_sound"),
+    [
+        ((4000, 5000), ("71", "72"), 0, True),
+        ((4000, 5000), ("71", "71"), 9_000_000, False),
+        ((4000, 4002), (None, None), 9_000, False),
+        ((4000, 4002), (None, None), 9_000_000, True),
+    ],
+)
+async def test_what_connections_tell_of_two_names_is_the_same_on_both_sides(
+    store: Store,
+    database_url: str,
+    ports: tuple[int, int],
+    processes: tuple[str | None, str | None],
+    apart: int,
+    is_sound: bool,
+) -> None:
+    trace = await store.traces.create("/", Policy.client)
+    tracker = Tracker(Policy.client, Bounds())
+    names, moments = ("notify", "front"), (1_000_000, 1_000_000 + apart)
+    reads, writes = channels = [
+        Channel("rabbit@a", f"127.0.0.1:{port} -> 127.0.0.1:5672", 1, "guest") for port in ports
+    ]
+    for channel, name, process, opened_at in zip(channels, names, processes, moments, strict=True):
+        tracker.participants.introduce(channel, name)
+        given = channel.node, channel.connection, "/", channel.user
+        # The port's last owner, under another name, is somebody else.
+        old = NewConnection(*given, "other", "71", opened_at - 500_000)
+        await store.connections.add([old, NewConnection(*given, name, process, opened_at)])
+    records = (
+        Publish(writes, "x", ("placed",), ("q",), {}, b""),
+        Deliver(reads, "x", ("placed",), "q", False, {}, b""),
+    )
+    events = [event for record in records for event in tracker.apply(record, 1)]
+    await store.batches.append(trace.id, Batch(events, tracker.checkpoint(), b"window"))
+    doubts = await store.doubts.of_trace(trace.id)
+    assert (not doubts) is is_sound
+    with DatabaseAddress.from_url(database_url).connect() as connection:
+        assert Jobs(connection).soundness(trace.id, 1, 2).doubts == doubts
 
 
 @pytest.mark.parametrize(

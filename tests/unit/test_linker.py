@@ -631,6 +631,7 @@ def test_an_interrupted_run_links_as_an_uninterrupted_one(
 def test_a_key_that_goes_in_by_one_name_and_comes_out_by_another_speaks_for_one_program() -> None:
     tracker = tracker_of(Policy.client)
     people = {"notify": "127.0.0.1/1", "front": "127.0.0.1/2", "shop": "10.0.0.7"}
+    people["till"] = "127.0.0.1/3"
     for name, who in people.items():
         tracker.participants.introduce(at(who), name)
     key = {"correlation_id": "order-1"}
@@ -650,6 +651,9 @@ def test_a_key_that_goes_in_by_one_name_and_comes_out_by_another_speaks_for_one_
     assert missed("front order-1", "notify order-1", "front order-1", "front order-2") == 0
     assert missed("shop order-3", "notify order-3", "front order-4") == 0
     assert missed("front order-3") == 1
+    # Also if a third program, beside them, began it.
+    assert missed("till order-5", "notify order-5", "till order-5") == 0
+    assert missed("front order-5") == 2
 
 
 JOINT = Rules(

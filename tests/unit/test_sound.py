@@ -18,10 +18,12 @@ from model.sound import (
     Late,
     Misfit,
     MissedLinks,
+    OpenedConnection,
     Soundness,
     SplitParticipant,
     doubts_of,
     misfit_of,
+    strangers_of,
 )
 from model.times import Microseconds
 from model.wording import Sentence
@@ -128,7 +130,7 @@ def test_two_names_of_which_one_only_receives_and_one_only_publishes_may_be_one_
     )
     misfit = misfit_of([named("shop web", publishes=9, receives=1), reading, writing])
     [said] = sentences([], misfit)
-    assert said.startswith("'in' only receives and 'out' only publishes, as one user at a shared")
+    assert said.startswith("'in' only receives and 'out' only publishes, and one is no program's")
     assert said.endswith("rabbitmq-itc restamp / --participant host")
     for other in (
         named("shop out", publishes=9, receives=1),
@@ -276,4 +278,73 @@ def test_each_pair_of_one_that_reads_and_one_that_writes_is_looked_at() -> None:
     ]
     misfit = misfit_of(clients)
     assert misfit is not None
-    assert misfit.halves == ("stock-read", "stock-writer")
+    assert (misfit.halves, misfit.sign) == (("stock-read", "stock-writer"), Sentence.common_word)
+
+
+def opened(client: int, port: int, process: str = "", at: int = 0) -> OpenedConnection:
+    return OpenedConnection(client, f"127.0.0.1:{port} -> 127.0.0.1:5672", process, at)
+
+
+@pytest.mark.parametrize(
+    ("reading", "writing", "sign"),
+    [
+        (opened(1, 4000, "71"), opened(2, 5000, "71"), Sentence.one_process),
+        (opened(1, 4000, "71"), opened(2, 5000, "72"), None),
+        (opened(1, 4000, "1"), opened(2, 5000, "1"), None),  # the first in each container
+        (opened(1, 4000), opened(2, 5000), None),
+        (opened(1, 4000), opened(2, 4002, at=7_000), Sentence.neighbours),
+        (opened(1, 4016, at=7_000), opened(2, 4000), Sentence.neighbours),
+        (opened(1, 4000, "71"), opened(2, 4002, "72", at=7_000), None),
+        (opened(1, 4000), opened(2, 4018, at=7_000), None),  # others opened theirs between
+        (opened(1, 4000), opened(2, 4002, at=30_000), None),  # started one after the other
+        (opened(1, 4000), OpenedConnection(2, ":0 -> /run/socket:0", "", 0), None),
+        (opened(3, 4000, "71"), opened(2, 4002, "71"), None),  # another's
+    ],
+)
+def test_connections_of_one_process_or_side_by_side_speak_for_one_program(
+    reading: OpenedConnection, writing: OpenedConnection, sign: Sentence | None
+) -> None:
+    clients = [
+        named("shop notify", publishes=0, receives=1)._replace(number=1),
+        named("shop front", publishes=60, receives=0)._replace(number=2),
+    ]
+    clients.append(named("shop billing", publishes=9, receives=9)._replace(number=4))
+    elsewhere = named("shop audit", publishes=0, receives=1, place="127.0.0.2")._replace(number=5)
+    assert strangers_of([*clients, elsewhere]) == {1, 2, 4}
+    assert misfit_of(clients) is None
+    others = [opened(2, 9_000), opened(4, 4_100, at=2_000_000)]
+    misfit = misfit_of(clients, [*others, reading, writing])
+    assert (misfit and misfit.sign) == sign
+    # Where others open theirs at the same time, all may have been started then.
+    misfit = misfit_of(clients, [opened(4, 4_100, at=900_000), *others, reading, writing])
+    assert (misfit and misfit.sign) == (None if sign is Sentence.neighbours else sign)
+    misfit = misfit_of(clients, [*others, reading, writing])
+    said = sentences([], misfit)
+    assert [
+        one.startswith(f"'notify' only receives and 'front' only publishes, {sign}: they may")
+        for one in said
+    ] == [True] * bool(sign)
+
+
+def test_of_names_that_share_a_part_no_connection_is_asked_for() -> None:
+    reading, writing = (
+        named("shop orders-in", publishes=0, receives=1)._replace(number=1),
+        named("shop order-out", publishes=9, receives=0)._replace(number=2),
+    )
+    assert strangers_of([reading, writing]) == strangers_of([]) == set()
+    assert strangers_of([reading._replace(policy="host"), writing._replace(policy="host")]) == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "is_doubt"),
+    [("front", False), ("order-intake", True), ("emitter", True), ("", True)],
+)
+def test_nearly_all_publishes_by_such_as_never_receive_are_a_doubt_unless_names_differ(
+    source: str, is_doubt: bool
+) -> None:
+    clients = [
+        Client("/", "client", "web", "10.0.0.7", source, publishes=90, alone=90, receives=0),
+        Client("/", "client", "shop", "10.0.0.8", "orders", publishes=5, alone=0, receives=1),
+        Client("/", "client", "shop", "10.0.0.9", "mail", publishes=0, alone=0, receives=1),
+    ]
+    assert misfit_of(clients) == (Misfit("/", "client", 95, 90) if is_doubt else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Any
 
 from sqlalchemy import BigInteger, bindparam, text
@@ -17,11 +18,14 @@ from model.sound import (
     Doubt,
     Evidence,
     Late,
+    Misfit,
     MissedLinks,
+    OpenedConnection,
     Soundness,
     SplitParticipant,
     doubts_of,
     misfit_of,
+    strangers_of,
 )
 from statements import (
     EVIDENCE,
@@ -29,6 +33,7 @@ from statements import (
     Question,
     assumed_sql,
     clients_sql,
+    connections_sql,
     doubtful_sql,
     late_sql,
     missed_sql,
@@ -97,9 +102,18 @@ class Doubts(Subject):
             query = missed_sql(int(question.trace), participants)
             [rows] = await self.database.dialect.rows_of(connection, [query], {})
             missed_links = [MissedLinks(*row) for row in rows]
-        misfit = misfit_of([Client(*row) for row in clients])
+        misfit = await self._misfit(connection, int(question.trace), [*starmap(Client, clients)])
         late = Late(*late_rows[0]) if late_rows else None
         doubts = doubts_of(
             [AssumedParticipant(*row) for row in assumed], misfit, participants, missed_links, late
         )
         return doubts, answers
+
+    async def _misfit(
+        self, connection: AsyncConnection, trace_id: int, clients: Sequence[Client]
+    ) -> Misfit | None:
+        rows: Sequence[Any] = ()
+        if numbers := strangers_of(clients):
+            query = connections_sql(trace_id, numbers)
+            [rows] = await self.database.dialect.rows_of(connection, [query], {})
+        return misfit_of(clients, [*starmap(OpenedConnection, rows)])
