@@ -13,6 +13,7 @@ from tests.web.conftest import OpenPage, change_answers
 from tests.web.jobs import counted
 from tests.web.past import Past, demo_world, iso
 from tests.web.service import Served
+from tests.web.test_accessibility import settled
 
 
 def test_flows_are_counted_from_the_events(demo: Served, open_page: OpenPage) -> None:
@@ -156,6 +157,38 @@ def test_any_period_can_be_looked_at(serve: Callable[[Past], Served], open_page:
     expect(page.get_by_text(f"from all {len(within)} events of")).to_be_visible()
     page.get_by_label("Period", exact=True).select_option(label="any time")
     expect(page).not_to_have_url(re.compile("since="))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "#/topology?vhost=%2F&newest=5000",
+        "#/queue?vhost=%2F&queue=stock",
+        "#/overview",
+        "#/admin",
+        "#/conversations?vhost=%2F",
+    ],
+)
+def test_each_column_of_numbers_sorts_the_largest_first(
+    demo: Served, open_page: OpenPage, address: str
+) -> None:
+    page = open_page(demo, address)
+    settled(page)
+    read = """table => [...table.querySelectorAll("th")].flatMap((head, at) =>
+      head.classList.contains("number") && head.querySelector("button") ? [at] : [])"""
+    cells = """(table, at) => [...table.querySelectorAll("tbody tr:not(.under)")]
+      .map(row => row.cells[at]?.innerText.replace(/[#,]/g, "") ?? "")"""
+    sorted_columns = 0
+    for table in page.locator("table.list").all():
+        for at in table.evaluate(read):
+            head = table.locator("th").nth(at)
+            head.locator("button").click()
+            expect(head).to_have_attribute("aria-sort", "descending")
+            texts = table.evaluate(cells, at)
+            numbers = [int(text) for text in texts if text.isdecimal()]  # others have units
+            assert numbers == sorted(numbers, reverse=True)
+            sorted_columns += len(numbers) > 1
+    assert sorted_columns > 0
 
 
 @pytest.mark.parametrize(

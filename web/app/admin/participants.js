@@ -7,7 +7,7 @@ import { href, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { Value } from "../ui/marks.js";
 import { Panel, pending } from "../ui/panel.js";
-import { Table, useSort } from "../ui/table.js";
+import { Table } from "../ui/table.js";
 
 const FEW = 12;
 const MOST = 500;
@@ -17,10 +17,8 @@ export function Participants() {
   const loaded = useResource((signal) => ofAll(names, signal), [names.join("\n")]);
   const [all, setAll] = useState(false);
   const list = loaded.data ?? [];
-  const of = (name) => (who) => who[name];
-  const sort = useSort(list, ["participant", "name", "user", "vhost", "interval", "events", "lamport", "last_event_id"].map(of));
-  const shown = sort.rows.slice(0, all ? MOST : FEW);
-  const more = list.length > shown.length;
+  const most = all ? MOST : FEW;
+  const more = list.length > most;
   return html`<${Panel} title="Participants" flush
     note="last active first"
     foot=${more && (all
@@ -30,9 +28,10 @@ export function Participants() {
       ? pending(loaded, "participants")
       : list.length === 0
         ? html`<p class="nothing">None yet.</p>`
-        : html`<${Table} label="Participants" sort=${sort}
+        : html`<${Table} label="Participants" rows=${list} most=${most}
+              by=${["participant", "name", "user", "vhost", "interval", "events", "lamport", "last_event_id"]}
               heads="#No.|Name|User|Virtual host|Interval|#Events|#Lamport|#Last event">
-            ${shown.map((p) => html`<${Row} key=${`${p.vhost} ${p.participant}`} who=${p} />`)}
+            ${(p) => html`<${Row} key=${`${p.vhost} ${p.participant}`} who=${p} />`}
           <//>`}
   <//>`;
 }

@@ -16,16 +16,15 @@ export function Quarantine() {
       ? pending(loaded, "the quarantine")
       : list.length === 0
         ? html`<p class="nothing">Empty: all trace messages could be read.</p>`
-        : html`<${Table} label="Quarantine" heads="Time|Virtual host|Reason|Routing key|#Size">
-            ${list.map(
-              (message) => html`<tr key=${message.id}>
+        : html`<${Table} label="Quarantine" heads="Time|Virtual host|Reason|Routing key|#Size"
+              rows=${list} by=${["recorded_at", "vhost", "reason", "routing_key", "body_bytes"]}>
+            ${(message) => html`<tr key=${message.id}>
                 <td class="tabular">${dateTime(message.recorded_at)}</td>
                 <td><${Value}>${message.vhost}<//></td>
                 <td class="text"><${Value}>${inOurTime(message.reason)}<//></td>
                 <td class="name"><${Value}>${message.routing_key}<//></td>
                 <td class="number">${bytes(message.body_bytes)}</td>
-              </tr>`,
-            )}
+              </tr>`}
           <//>`}
   <//>`;
 }

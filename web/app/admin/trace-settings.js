@@ -19,11 +19,16 @@ export function TraceSettings() {
   return html`<${Panel} title="Trace settings" flush
     note="who counts as a participant, what joins no clocks, and what is taken">
     <${Table} label="Trace settings"
-        heads="Virtual host|State|Participant|Created|#Restarts|#Redelivered|#Dead-lettered|#Quarantined|#Copies waiting|">
-      ${names.map((name) => html`<${Row} key=${name} vhost=${name} trace=${by.get(name)} />`)}
+        heads="Virtual host|State|Participant|Created|#Restarts|#Redelivered|#Dead-lettered|#Quarantined|#Copies waiting|"
+        rows=${names.map((name) => ({ vhost: name, trace: by.get(name) }))}
+        by=${["vhost", of("state"), of("participant"), of("created_at"), of("restarts"), counted("redelivered"), counted("dead_lettered"), counted("quarantined"), of("pending_copies")]}>
+      ${(row) => html`<${Row} key=${row.vhost} ...${row} />`}
     <//>
   <//>`;
 }
+
+const of = (name) => ({ trace }) => trace?.[name];
+const counted = (name) => ({ trace }) => trace?.counters[name];
 
 function Row({ vhost: name, trace }) {
   return html`<tr>

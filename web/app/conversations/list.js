@@ -1,10 +1,8 @@
 // The conversations that fit, newest first.
-import { useLayoutEffect, useState } from "../../vendor/hooks.js";
 import { api, askConversations } from "../core/api.js";
 import { html } from "../core/html.js";
 import { findConversations } from "../core/conversations.js";
 import { ageOf, count, dateTime, plural, reasonOf, recent, said, sentence, visible } from "../core/format.js";
-import { useKeys } from "../core/keys.js";
 import { usePages } from "../core/pages.js";
 import { useResource } from "../core/resource.js";
 import { href, hrefHere, patch, route, vhost } from "../core/route.js";
@@ -12,7 +10,8 @@ import { user } from "../core/session.js";
 import { Value } from "../ui/marks.js";
 import { inShort, shortOf } from "../ui/names.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
-import { Table, useSort } from "../ui/table.js";
+import { useSteps } from "../ui/steps.js";
+import { Table } from "../ui/table.js";
 import { took } from "./model.js";
 import { Scatter } from "./scatter.js";
 import { Position, State, STATES, WAYS } from "./words.js";
@@ -126,20 +125,14 @@ function Filters({ params }) {
 const clean = (name, text) => (name.endsWith("seconds") ? text.replace(/[^\d.]/g, "") : text.trim()) || null;
 
 function Rows({ items }) {
-  const [active, setActive] = useState(-1);
   const several = !vhost.value && user.value.vhosts.length > 1;
   const short = shortOf(items.flatMap((one) => one.participants));
-  const sort = useSort(items, [({ began_at: at }) => at, ({ type }) => type, ({ keys }) => keys[0], ({ state }) => Object.keys(STATES).indexOf(state),
-    ({ position, began_at: at, seconds }) => (position ? (Date.now() - Date.parse(at)) / 1000 : seconds), ({ counts }) => counts.messages, null, ({ participants }) => participants.length, ({ vhost: name }) => name]);
-  const step = (by) => setActive(Math.max(0, Math.min(items.length - 1, active + by)));
-  useLayoutEffect(() => {
-    if (active >= 0) document.getElementById(`conversation-${sort.rows[active]?.root}`)?.focus();
-  }, [active]);
-  useKeys({ ArrowDown: () => step(1), ArrowUp: () => step(-1), j: () => step(1), k: () => step(-1) });
+  useSteps("a[id^='conversation-']");
+  const by = ["began_at", "type", ({ keys }) => keys[0], ({ state }) => Object.keys(STATES).indexOf(state),
+    ({ position, began_at: at, seconds }) => (position ? (Date.now() - Date.parse(at)) / 1000 : seconds), ({ counts }) => counts.messages, null, ({ participants }) => participants.length, "vhost"];
   const heads = `Began|Type|Key|State|#Duration|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
-  return html`<${Table} label="Conversations, newest first" heads=${heads} sort=${sort}>
-    ${sort.rows.map(
-      (one) => html`<tr key=${one.root} class="chosen-by-click" onClick=${(e) => e.target.closest("a") || patch({ event: String(one.root) })}>
+  return html`<${Table} label="Conversations, newest first" heads=${heads} rows=${items} by=${by}>
+    ${(one) => html`<tr key=${one.root} class="chosen-by-click" onClick=${(e) => e.target.closest("a") || patch({ event: String(one.root) })}>
         <td class="tabular" title=${dateTime(one.began_at)}>${recent(one.began_at)}</td>
         <td><a id=${`conversation-${one.root}`} class="strong" data-focus=${`conversation ${one.root}`}
           href=${hrefHere({ event: String(one.root) })}><${Value} cut>${one.type}<//></a></td>
@@ -151,8 +144,7 @@ function Rows({ items }) {
         <td class="text">${said(inShort(one.sentence, one.participants, short))}</td>
         <td class="name" title=${visible(one.participants.join(", "))}>${visible(few(one.participants.map(short)))}</td>
         ${several && html`<td><${Value} cut>${one.vhost}<//></td>`}
-      </tr>`,
-    )}
+      </tr>`}
   <//>`;
 }
 

@@ -126,8 +126,9 @@ function Series({ map, series, title, said, token, holes }) {
 const deliveriesOf = ({ queue, service }) => (queue == null ? filterOfService(service) : { queue });
 
 function Spans({ label, spans }) {
-  return html`<${Table} label=${`${label}, by time`} heads="From|#Messages|#Half within|#9 of 10 within">
-    ${spans.map((one) => html`<tr key=${one.at}><td class="tabular">${dateTime(one.at)}</td><td class="number">${count(one.count)}</td>
-      <td class="number">${seconds(one.median)}</td><td class="number">${seconds(one.p90)}</td></tr>`)}
+  return html`<${Table} label=${`${label}, by time`} heads="From|#Messages|#Half within|#9 of 10 within"
+      rows=${spans} by=${["at", "count", "median", "p90"]}>
+    ${(one) => html`<tr key=${one.at}><td class="tabular">${dateTime(one.at)}</td><td class="number">${count(one.count)}</td>
+      <td class="number">${seconds(one.median)}</td><td class="number">${seconds(one.p90)}</td></tr>`}
   <//>`;
 }

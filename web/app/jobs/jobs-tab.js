@@ -33,8 +33,9 @@ function NoJobs() {
 }
 
 function List({ jobs, reload }) {
-  return html`<${Table} label="Jobs" heads="Job|State|Progress|Request|Virtual host|#Events|Started|#Took|">
-    ${jobs.map((job) => html`<${Row} key=${job.id} job=${job} reload=${reload} />`)}
+  return html`<${Table} label="Jobs" heads="Job|State|Progress|Request|Virtual host|#Events|Started|#Took|"
+      rows=${jobs} by=${["id", "state", "percent", "kind", "vhost", ({ result }) => result?.events, ({ started_at: at, created_at: made }) => at ?? made, secondsOf]}>
+    ${(job) => html`<${Row} key=${job.id} job=${job} reload=${reload} />`}
   <//>`;
 }
 
@@ -51,7 +52,7 @@ function Row({ job, reload }) {
       <td><${Value}>${job.vhost}<//></td>
       <td class="number">${count(result?.events ?? (job.rows_written || null))}</td>
       <td class="tabular">${dateTime(job.started_at ?? job.created_at)}</td>
-      <td class="number">${took(job)}</td>
+      <td class="number">${seconds(secondsOf(job))}</td>
       <td class="end nowrap"><${Action} job=${job} reload=${reload} /></td>
     </tr>
     ${job.error && html`<tr class="under"><td colspan="9"><span class="small"><${Value}>${inOurTime(job.error)}<//></span></td></tr>`}`;
@@ -80,10 +81,7 @@ function Request({ job }) {
   return html`<${Value}>${JSON.stringify(request)}<//>`;
 }
 
-function took(job) {
-  if (!job.started_at || !job.finished_at) return "–";
-  return seconds((toMicros(job.finished_at) - toMicros(job.started_at)) / 1e6);
-}
+const secondsOf = ({ started_at: from, finished_at: to }) => (from && to ? (toMicros(to) - toMicros(from)) / 1e6 : null);
 
 function Action({ job, reload }) {
   if (!hasEnded(job)) {

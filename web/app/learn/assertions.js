@@ -14,12 +14,12 @@ function Result({ one, vhost }) {
   return html`<section class="proposal">
     <h3><${Verdict} word=${one.verdict} /> <${Value}>${name}<//> <span class="soft small"><${Value}>${saysOf(one.assertion)}<//></span></h3>
     <p class="small">Holds for ${count(one.holds)}, is violated for ${count(one.violated)}, unknown for ${count(one.unknown)}${one.why ? `: ${said(one.why)}` : ""}.</p>
-    ${one.items.length > 0 && html`<${Table} label=${`Where ${name} does not hold`} heads="When||What|Conversation">
-      ${one.items.map((item) => html`<tr key=${`${item.event} ${item.verdict}`}>
+    ${one.items.length > 0 && html`<${Table} label=${`Where ${name} does not hold`} heads="When||What|Conversation" rows=${one.items} by=${["at", null, "sentence", "event"]}>
+      ${(item) => html`<tr key=${`${item.event} ${item.verdict}`}>
         <td class="tabular" title=${dateTime(item.at)}>${recent(item.at)}</td>
         <td><${Verdict} word=${item.verdict} /></td>
         <td><${Value}>${inOurTime(item.sentence)}<//></td>
-        <td><${Examples} events=${[item.event]} vhost=${vhost} /></td></tr>`)}
+        <td><${Examples} events=${[item.event]} vhost=${vhost} /></td></tr>`}
     <//>`}
     ${one.truncated && html`<p class="small soft">The newest ${count(one.items.length)} are listed.</p>`}
   </section>`;

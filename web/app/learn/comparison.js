@@ -8,6 +8,9 @@ import { Examples, share, State } from "./words.js";
 
 const isNews = (one) => one.state !== "same" && one.state !== "unclear";
 
+const before = (one) => one.before.share;
+const after = (one) => one.after.share;
+
 export function Comparison({ data }) {
   const types = data.types.filter(isNews);
   const effects = data.effects.filter((one) => [one.share, one.p50, one.p99].some(isNews));
@@ -17,16 +20,17 @@ export function Comparison({ data }) {
       ${plural(data.before.conversations, "conversation")}, and ${count(data.after.conversations)} after. ${unsure(data)}</p>
     ${!types.length && !effects.length && !variants.length && html`<p><strong>Nothing changed</strong>, as far as these periods tell.</p>`}
     ${types.length > 0 && html`<h3>Message types</h3>
-      <${Table} label="Message types" heads="|Message type|#Before|#After">
-        ${types.map((one) => html`<tr key=${one.type}><td><${State} word=${one.state} /></td>
-          <td class="name"><${Value}>${one.type}<//></td><${Shares} one=${one} /></tr>`)}
+      <${Table} label="Message types" heads="|Message type|#Before|#After" rows=${types} by=${[null, "type", before, after]}>
+        ${(one) => html`<tr key=${one.type}><td><${State} word=${one.state} /></td>
+          <td class="name"><${Value}>${one.type}<//></td><${Shares} one=${one} /></tr>`}
       <//>`}
     ${effects.length > 0 && html`<h3>What leads to what</h3>
-      <${Table} label="What leads to what" heads="Message type|Leads to|In|#Before|#After|Half within|99 % within">
-        ${effects.map((one) => html`<tr key=${`${one.type} ${one.effect}`}>
+      <${Table} label="What leads to what" heads="Message type|Leads to|In|#Before|#After|Half within|99 % within"
+          rows=${effects} by=${["type", "effect", null, ({ share: one }) => before(one), ({ share: one }) => after(one), ({ p50 }) => p50.after, ({ p99 }) => p99.after]}>
+        ${(one) => html`<tr key=${`${one.type} ${one.effect}`}>
           <td class="name"><${Value}>${one.type}<//></td><td class="name"><${Value}>${one.effect}<//></td>
           <td><${State} word=${one.share.state} /></td><${Shares} one=${one.share} />
-          <td><${Time} one=${one.p50} /></td><td><${Time} one=${one.p99} /></td></tr>`)}
+          <td><${Time} one=${one.p50} /></td><td><${Time} one=${one.p99} /></td></tr>`}
       <//>`}
     ${variants.length > 0 && html`<h3>Variants</h3>
       <ul class="variants">${variants.map((one) => html`<li key=${one.variant}>

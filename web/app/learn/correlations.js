@@ -16,10 +16,11 @@ export function Correlations({ data }) {
       <${Value}>${one.receiver.name}<//> and <${Value}>${one.publisher.name}<//>. ${one.advice}</p>`)}
     ${data.in_hand.map((one) => html`<p key=${one.participant.number}><${Value}>${one.participant.name}<//> had one message in hand at ${count(one.publishes)} publishes: of ${count(one.linked)} of them it is known what led there, and of ${share(one.agreement)} it was that.</p>`)}
     ${data.refused.length > 0 && html`<details><summary>What is no key, and why</summary>
-      <${Table} label="What is no key" heads="Delivery|Publish|Why|#Support|#By chance">
-        ${data.refused.map((one) => html`<tr key=${`${one.parent} ${one.child}`}>
+      <${Table} label="What is no key" heads="Delivery|Publish|Why|#Support|#By chance"
+          rows=${data.refused} by=${["parent", "child", "why", "support", "chance"]}>
+        ${(one) => html`<tr key=${`${one.parent} ${one.child}`}>
           <td class="name"><${Value}>${one.parent}<//></td><td class="name"><${Value}>${one.child}<//></td><td>${said(one.why)}</td>
-          <td class="number">${share(one.support)}</td><td class="number">${share(one.chance)}</td></tr>`)}
+          <td class="number">${share(one.support)}</td><td class="number">${share(one.chance)}</td></tr>`}
       <//></details>`}`;
 }
 

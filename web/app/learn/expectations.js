@@ -31,22 +31,22 @@ function leftOut({ young, unknown, cut }) {
 function Outliers({ data }) {
   if (!data.groups.length) return html`<h3>Out of the ordinary</h3><p>Nothing: every conversation went a usual way.</p>`;
   return html`<h3>Out of the ordinary</h3>
-    <${Table} label="Out of the ordinary" heads="#Conversations|Why|What these have in common|Examples">
-      ${data.groups.map((one) => html`<tr key=${`${one.kind} ${one.type} ${one.other}`}>
+    <${Table} label="Out of the ordinary" heads="#Conversations|Why|What these have in common|Examples" rows=${data.groups} by=${["count", reasonWord]}>
+      ${(one) => html`<tr key=${`${one.kind} ${one.type} ${one.other}`}>
         <td class="number">${count(one.count)}</td>
         <td>${reasonWord(one)}</td>
         <td>${one.in_common.length ? one.in_common.map((each) => html`<${Common} key=${each.kind + each.value} one=${each} />`) : html`<span class="faint">nothing that stands out</span>`}</td>
         <td><${Examples} events=${one.examples} vhost=${data.vhost} /></td>
-      </tr>`)}
+      </tr>`}
     <//>
     <details><summary>Each of them, the newest first</summary>
-      <${Table} label="Each of them" heads="When|Began with|Why|Conversation">
-        ${data.outliers.map((one) => html`<tr key=${one.event}>
+      <${Table} label="Each of them" heads="When|Began with|Why|Conversation" rows=${data.outliers} by=${["at", "type", ({ reasons: [reason] }) => reasonWord(reason)]}>
+        ${(one) => html`<tr key=${one.event}>
           <td class="tabular" title=${dateTime(one.at)}>${recent(one.at)}</td>
           <td class="name"><${Value}>${one.type}<//></td>
           <td>${one.reasons.map(reasonWord).join("; ")}</td>
           <td><${Examples} events=${[one.event]} vhost=${data.vhost} /></td>
-        </tr>`)}
+        </tr>`}
       <//></details>`;
 }
 
@@ -56,14 +56,16 @@ const Common = ({ one }) => html`<div>${one.kind}${one.type && html` of <${Value
 function Types({ data }) {
   const scale = scaleOf(data.types.flatMap((one) => [one.waited, ...one.leads_to.map((each) => each.within)]));
   return html`<h3>What leads to what</h3>
-    <${Table} label="What leads to what" heads="Message type|#Messages|Leads to|#In|Half · 99 % within">
-      ${data.types.flatMap((one) => (one.leads_to.length ? one.leads_to : [null]).map((effect, place) => html`<tr key=${`${one.type} ${effect?.type}`}>
-        <td class="name">${place === 0 && html`<${Value}>${one.type}<//>`}</td>
-        <td class="number">${place === 0 && count(one.messages)}</td>
+    <${Table} label="What leads to what" heads="Message type|#Messages|Leads to|#In|Half · 99 % within"
+        rows=${data.types.flatMap((one) => (one.leads_to.length ? one.leads_to : [null]).map((effect) => ({ one, effect })))}
+        by=${[({ one }) => one.type, ({ one }) => one.messages, ({ effect }) => effect?.type, ({ effect }) => effect?.share, ({ effect }) => effect?.within?.p50]}>
+      ${({ one, effect }) => html`<tr key=${`${one.type} ${effect?.type}`}>
+        <td class="name"><${Value}>${one.type}<//></td>
+        <td class="number">${count(one.messages)}</td>
         <td class="name">${effect ? html`<${Value}>${effect.type}<//>` : html`<span class="faint">nothing</span>`}</td>
         <td class="number">${effect && share(effect.share)}</td>
         <td>${effect && html`<${Range} taken=${effect.within} scale=${scale} />`}</td>
-      </tr>`))}
+      </tr>`}
     <//>`;
 }
 

@@ -44,8 +44,9 @@ export function Reports({ title, note = "on a period, made by jobs", kinds = KIN
       : list.length === 0
         ? html`<${Empty} title="No report yet"
             actions=${!mayWrite.value && html`<span class="soft small">Only an administrator may start one.</span>`}>${none}<//>`
-        : html`<${Table} label="Reports" heads="Report|Virtual host|Period|Found|Made|">
-            ${list.map((one) => html`<${Row} key=${one.id} one=${one} word=${wordOf(kinds, one.report)} isOpen=${one.id === shown} />`)}
+        : html`<${Table} label="Reports" heads="Report|Virtual host|Period|Found|Made|"
+              rows=${list} by=${["report", "vhost", "since", null, "made_at"]}>
+            ${(one) => html`<${Row} key=${one.id} one=${one} word=${wordOf(kinds, one.report)} isOpen=${one.id === shown} />`}
           <//>`}
   <//>
   ${shown && html`<${Shown} id=${shown} key=${shown} />`}`;

@@ -45,8 +45,9 @@ function Items({ items }) {
   const told = items.some((one) => one.delivery !== "none");
   const several = !vhost.value;
   return html`<${Table} label="Violations"
-      heads=${`Found|Assertion|What|In words|${several ? "Virtual host|" : ""}${told ? "Webhook|" : ""}#Event`}>
-    ${items.map((one) => html`<${Item} key=${one.id} one=${one} told=${told} several=${several} />`)}
+      heads=${`Found|Assertion|What|In words|${several ? "Virtual host|" : ""}${told ? "Webhook|" : ""}#Event`} rows=${items}
+      by=${["found_at", "assertion", "kind", "sentence", ...(several ? ["vhost"] : []), ...(told ? ["delivery"] : []), "event"]}>
+    ${(one) => html`<${Item} key=${one.id} one=${one} told=${told} several=${several} />`}
   <//>`;
 }
 

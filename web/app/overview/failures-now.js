@@ -33,8 +33,9 @@ export function FailuresNow({ vhost }) {
   return html`<${Panel} title="Failures" flush note=${words} id="failures-now"
       tools=${last.counted > 0 && html`<a class="button small" href=${hrefFailures({ vhost, since })}>Show them</a>`}>
     ${worst.length
-      ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Virtual host">
-          ${worst.map((group) => html`<${Group} key=${JSON.stringify(group)} group=${group} since=${since} short=${short} />`)}
+      ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Virtual host"
+            rows=${worst} by=${["count", "kind", "queue", "type", ({ by }) => by[0], "vhost"]}>
+          ${(group) => html`<${Group} key=${JSON.stringify(group)} group=${group} since=${since} short=${short} />`}
         <//>`
       : html`<p class="nothing">Nothing that was recorded failed in the last ${MINUTES} minutes.</p>`}
   <//>`;

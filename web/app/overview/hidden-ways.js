@@ -23,8 +23,9 @@ export function HiddenWays({ traces }) {
     foot=${data?.some((one) => one.truncated) && `Counted over the newest ${count(data.find((one) => one.truncated).links)} links of a virtual host.`}>
     ${error
       ? html`<${Failure} error=${error} onRetry=${reload} />`
-      : html`<${Table} label="Hidden ways" heads="Virtual host|From|To|Rule|#Links|Last|Example">
-          ${data.flatMap(({ vhost, ways }) => ways.map((way) => html`<${Way} vhost=${vhost} ...${way} />`))}
+      : html`<${Table} label="Hidden ways" heads="Virtual host|From|To|Rule|#Links|Last|#Example"
+            rows=${data.flatMap(({ vhost, ways }) => ways.map((way) => ({ vhost, ...way })))} by=${["vhost", ({ from }) => from.name, ({ to }) => to.name, "rule", "links", "last_at", "last_effect"]}>
+          ${(way) => html`<${Way} ...${way} />`}
         <//>`}
   <//>`;
 }
@@ -38,6 +39,6 @@ function Way({ vhost, from, to, rule, links, last_at: lastAt, last_effect: examp
     <td><${Value}>${rule}<//></td>
     <td class="number">${count(links)}</td>
     <td class="tabular">${dateTime(lastAt)}</td>
-    <td><a href=${href("space-time", { vhost, event: String(example), at: String(example) })}>#${example}</a></td>
+    <td class="number"><a href=${href("space-time", { vhost, event: String(example), at: String(example) })}>#${example}</a></td>
   </tr>`;
 }

@@ -7,7 +7,7 @@ import { href, hrefHere } from "../core/route.js";
 import { Queue, Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
 import { Failure, Panel } from "../ui/panel.js";
-import { Table, useSort } from "../ui/table.js";
+import { Table } from "../ui/table.js";
 
 const MOST = 10;
 
@@ -16,16 +16,15 @@ export function InHand({ vhost }) {
   const { data, error, reload } = useResource((signal) => api.inHand(vhost, signal), [vhost]);
   // The late ones come first, in their order.
   const items = [...(data?.items ?? [])].sort((a, b) => b.late - a.late).slice(0, MOST);
-  const of = (name) => (one) => one[name];
-  const sort = useSort(items, [({ holder }) => holder.name, ...["queue", "vhost", "count", "since", "usual", "oldest"].map(of)]);
   if (!error && !data?.count) return null;
   const short = shortOf(items.map(({ holder }) => holder.name));
   return html`<${Panel} title="In hand now" flush note=${data && `${plural(data.count, "message")} that consumers have not settled yet`}
     foot=${data && (data.truncated || data.items.length > MOST) && "Those that are held for longest are shown."}>
     ${error
       ? html`<${Failure} error=${error} onRetry=${reload} />`
-      : html`<${Table} label="In hand now" sort=${sort} heads="Held by|From the queue|Virtual host|#Messages|Oldest since|Usually settled within|#Oldest">
-          ${sort.rows.map((one) => html`<${Held} key=${`${one.vhost} ${one.queue} ${one.holder.number}`} short=${short} ...${one} />`)}
+      : html`<${Table} label="In hand now" heads="Held by|From the queue|Virtual host|#Messages|Oldest since|Usually settled within|#Oldest"
+            rows=${items} by=${[({ holder }) => holder.name, "queue", "vhost", "count", "since", "usual", "oldest"]}>
+          ${(one) => html`<${Held} key=${`${one.vhost} ${one.queue} ${one.holder.number}`} short=${short} ...${one} />`}
         <//>`}
   <//>`;
 }

@@ -8,11 +8,14 @@ import { Panel } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 import { TraceButton } from "../ui/trace-button.js";
 
+const of = (name) => ({ trace }) => trace?.[name];
+
 /** A row for each virtual host; `trace` may be null. */
 export function TracesTable({ rows }) {
   return html`<${Panel} title="Traces" flush note="one per virtual host">
-    <${Table} label="Traces" heads="Virtual host|State|#Rate|#Lag|#Events|#Participants|#Unmatched|#Gaps|">
-      ${rows.map((row) => html`<${Row} key=${row.vhost} ...${row} />`)}
+    <${Table} label="Traces" heads="Virtual host|State|#Rate|#Lag|#Events|#Participants|#Unmatched|#Gaps|"
+        rows=${rows} by=${["vhost", ...["state", "rate", "lag", "events", "participants"].map(of), ({ trace }) => trace?.counters.unmatched, ({ trace }) => trace && losses(trace)]}>
+      ${(row) => html`<${Row} key=${row.vhost} ...${row} />`}
     <//>
   <//>`;
 }

@@ -50,13 +50,14 @@ function Routed({ view: { publishers, receivers, waiting, oldest, oldest_at: at,
   const note = since && `among the newest ${plural(all, "event")} of the virtual host, since ${dateTime(since)}`;
   const flows = (title, items, none, type) => html`<${Panel} title=${title} flush note=${note}>
     ${items.length
-      ? html`<${Table} label=${title} heads="Who|Exchange|#Messages|#Dead letters|Last">
-          ${items.map(({ participant, exchange, count: messages, dead_letters: dead, last }) => html`<tr key=${`${participant?.number} ${exchange}`}>
+      ? html`<${Table} label=${title} heads="Who|Exchange|#Messages|#Dead letters|Last"
+            rows=${items} by=${[({ participant }) => participant && short(participant.name), "exchange", "count", "dead_letters", "last"]}>
+          ${({ participant, exchange, count: messages, dead_letters: dead, last }) => html`<tr key=${`${participant?.number} ${exchange}`}>
             <td class="name">${participant
               ? html`<a href=${href("events", { vhost: of, participant: String(participant.number), ...(type === "received" ? { queue, type } : { exchange, type }) })}><${Value}>${short(participant.name)}<//></a>`
               : html`<span class="soft">not observed</span>`}</td>
             <td class="name">${exchangeName(exchange)}</td>
-            <td class="number">${count(messages)}</td><td class="number">${count(dead)}</td><td class="tabular">${dateTime(last)}</td></tr>`)}
+            <td class="number">${count(messages)}</td><td class="number">${count(dead)}</td><td class="tabular">${dateTime(last)}</td></tr>`}
         <//>`
       : html`<p class="nothing">${none}</p>`}
   <//>`;
@@ -70,13 +71,13 @@ function Routed({ view: { publishers, receivers, waiting, oldest, oldest_at: at,
 function Times({ map: { data, error, reload }, of }) {
   if (!data) return error && html`<${Failure} error=${error} onRetry=${reload} />`;
   return html`<${Panel} title="How long its messages take" flush note="in the last hour" tools=${html`<a class="button" href=${href("durations", of)}>Over time</a>`}>
-    <${Table} label="How long its messages take" heads="What|#Messages|#Half within|#9 of 10 within|Longer since">
-      ${Object.entries(MEASURED).map(([key, word]) => {
+    <${Table} label="How long its messages take" heads="What|#Messages|#Half within|#9 of 10 within|Longer since" rows=${Object.entries(MEASURED)}>
+      ${([key, word]) => {
         const { usual, change } = data[key];
         return html`<tr key=${key}><td>${word}</td><td class="number">${count(usual.count)}</td>
           <td class="number">${usual.median == null ? "–" : seconds(usual.median)}</td><td class="number">${usual.p90 == null ? "–" : seconds(usual.p90)}</td>
           <td>${change ? html`<strong class="bad-text">${moment(change.since)}</strong>, usually ${seconds(change.before)}, now ${seconds(change.after)}` : html`<span class="soft">no clear change</span>`}</td></tr>`;
-      })}
+      }}
     <//>
   <//>`;
 }
@@ -86,10 +87,10 @@ function Failed({ loaded, of }) {
   if (!data) return pending(loaded, "failures");
   return html`<${Panel} title="What failed in it" flush tools=${html`<a class="button" href=${hrefFailures(of)}>All failures</a>`}>
     ${data.items.length
-      ? html`<${Table} label="What failed in it" heads="When|Message|What|#Event">
-          ${data.items.map((one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="tabular">${dateTime(one.at)}</td><td class="name"><${Value}>${one.type}<//></td>
+      ? html`<${Table} label="What failed in it" heads="When|Message|What|#Event" rows=${data.items} by=${["at", "type", "kind", "event"]}>
+          ${(one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="tabular">${dateTime(one.at)}</td><td class="name"><${Value}>${one.type}<//></td>
             <td><${KindMark} kind=${one.kind} reason=${one.reason} vhost=${one.vhost} /></td>
-            <td class="number"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}>#${one.event}</a></td></tr>`)}
+            <td class="number"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}>#${one.event}</a></td></tr>`}
         <//>`
       : html`<p class="nothing">No failure is known here.</p>`}
   <//>`;
@@ -101,10 +102,10 @@ function Newest({ loaded, of }) {
   const short = shortOf(data.map((one) => one.participant_name));
   return html`<${Panel} title="Newest messages" flush tools=${html`<a class="button" href=${href("events", of)}>All of them</a>`}>
     ${data.length
-      ? html`<${Table} label="Newest messages" heads="When|Routing key|Taken by||#Event">
-          ${data.map((one) => html`<tr key=${one.id}><td class="tabular">${dateTime(one.recorded_at)}</td><td class="name"><${Value}>${one.routing_keys[0] ?? ""}<//></td>
+      ? html`<${Table} label="Newest messages" heads="When|Routing key|Taken by||#Event" rows=${data} by=${["recorded_at", ({ routing_keys: keys }) => keys[0], "participant_name", null, "id"]}>
+          ${(one) => html`<tr key=${one.id}><td class="tabular">${dateTime(one.recorded_at)}</td><td class="name"><${Value}>${one.routing_keys[0] ?? ""}<//></td>
             <td class="name"><${Value}>${short(one.participant_name)}<//></td><td>${one.match !== "routed" && html`<${MatchMark} match=${one.match} />`}</td>
-            <td class="number"><a href=${href("conversations", { vhost: of.vhost, event: String(one.id) })}>#${one.id}</a></td></tr>`)}
+            <td class="number"><a href=${href("conversations", { vhost: of.vhost, event: String(one.id) })}>#${one.id}</a></td></tr>`}
         <//>`
       : html`<p class="nothing">Nobody was handed a message from it.</p>`}
   <//>`;

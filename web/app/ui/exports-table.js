@@ -30,8 +30,9 @@ export function ExportsTable() {
       ? pending(loaded, "exports")
       : list.length === 0
         ? html`<p class="nothing">None yet. Chains are exported in the Map, under Chain.</p>`
-        : html`<${Table} label="Exports" heads="File|Virtual host|Chain|#Events|#Size|Written|">
-            ${list.map((file) => html`<${Row} key=${file.location} file=${file} />`)}
+        : html`<${Table} label="Exports" heads="File|Virtual host|Chain|#Events|#Size|Written|"
+              rows=${list} by=${["file", "vhost", "from", "events", "bytes", "created_at"]}>
+            ${(file) => html`<${Row} key=${file.location} file=${file} />`}
           <//>`}
   <//>`;
 }

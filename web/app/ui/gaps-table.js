@@ -12,9 +12,8 @@ export function GapsTable({ traces }) {
   if (!gaps.length) return null;
   return html`<${Panel} title="Gaps" flush
     note="trace messages may have been lost here, or were left out by choice: chains across a gap are marked incomplete">
-    <${Table} label="Gaps" heads="Virtual host|Since|Until|After event|Reason">
-      ${gaps.map(
-        (gap) => html`<tr key=${`${gap.vhost} ${gap.id}`}>
+    <${Table} label="Gaps" heads="Virtual host|Since|Until|After event|Reason" rows=${gaps} by=${["vhost", "since", "until", "after_event_id", "reason"]}>
+      ${(gap) => html`<tr key=${`${gap.vhost} ${gap.id}`}>
           <td class="name"><${Value}>${gap.vhost}<//></td>
           <td class="tabular">${dateTime(gap.since)}</td>
           <td class="tabular">${gap.until ? dateTime(gap.until) : html`<span class="badge ${isChosen(gap) ? "" : "warn"}">${isChosen(gap) ? "by choice" : "still open"}</span>`}</td>
@@ -22,8 +21,7 @@ export function GapsTable({ traces }) {
             ? html`<a href=${href("events", { vhost: gap.vhost, event: String(gap.after_event_id), at: String(gap.after_event_id) })}>#${gap.after_event_id}</a>`
             : "before the first"}</td>
           <td class="text"><${Value}>${inOurTime(gap.reason)}<//></td>
-        </tr>`,
-      )}
+        </tr>`}
     <//>
   <//>`;
 }

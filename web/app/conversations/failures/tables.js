@@ -4,7 +4,7 @@ import { count, dateTime, exchangeName, plural, recent } from "../../core/format
 import { href, hrefHere } from "../../core/route.js";
 import { Queue, Value } from "../../ui/marks.js";
 import { shortOf } from "../../ui/names.js";
-import { Table, useSort } from "../../ui/table.js";
+import { Table } from "../../ui/table.js";
 import { KindMark } from "../../ui/failure-mark.js";
 
 const conversation = (vhost, event) => href("conversations", { vhost, event: String(event) });
@@ -18,13 +18,11 @@ const someOf = ([first, ...others]) => (others.length ? `${first} and ${plural(o
 export function GroupsTable({ groups, several }) {
   const short = shortOf(groups.flatMap(({ by }) => by));
   const most = [...groups].sort((a, b) => b.count - a.count); // of as many, the newest first
-  const of = (name) => (group) => group[name];
-  const sort = useSort(most, [of("count"), of("kind"), of("queue"), of("type"), of("exception"), ({ by }) => by[0],
-    ...(several ? [of("vhost")] : []), of("first_at"), of("last_at")]);
-  return html`<${Table} label="Groups of failures" sort=${sort}
+  return html`<${Table} label="Groups of failures" rows=${most}
+      by=${["count", "kind", "queue", "type", "exception", ({ by }) => by[0], ...(several ? ["vhost"] : []), "first_at", "last_at"]}
       heads=${`#Failures|What happened|Queue|Message type|Exception|Had it last|${several ? "Virtual host|" : ""}First|Newest|`}>
-    ${sort.rows.map((group) => html`<${Group} key=${JSON.stringify([group.vhost, group.kind, group.queue, group.reason, group.type, group.exception])}
-      group=${group} several=${several} short=${short} />`)}
+    ${(group) => html`<${Group} key=${JSON.stringify([group.vhost, group.kind, group.queue, group.reason, group.type, group.exception])}
+      group=${group} several=${several} short=${short} />`}
   <//>`;
 }
 
@@ -48,12 +46,10 @@ function Group({ group, several, short }) {
 
 export function ItemsTable({ items, several }) {
   const short = shortOf(items.flatMap(({ by, publisher }) => [by, publisher]).flatMap((one) => one?.name ?? []));
-  const of = (name) => (item) => item[name];
-  const sort = useSort(items, [of("at"), of("type"), of("kind"), of("queue"), ({ by }) => by && short(by.name), of("exception"),
-    ...(several ? [of("vhost")] : []), of("event")]);
-  return html`<${Table} label="Conversations that failed" sort=${sort}
+  return html`<${Table} label="Conversations that failed" rows=${items}
+      by=${["at", "type", "kind", "queue", ({ by }) => by && short(by.name), "exception", ...(several ? ["vhost"] : []), "event"]}
       heads=${`When|Message|What happened|Queue|Had it last|Exception|${several ? "Virtual host|" : ""}#Event`}>
-    ${sort.rows.map((item) => html`<${Item} key=${`${item.event} ${item.kind} ${item.queue}`} item=${item} several=${several} short=${short} />`)}
+    ${(item) => html`<${Item} key=${`${item.event} ${item.kind} ${item.queue}`} item=${item} several=${several} short=${short} />`}
   <//>`;
 }
 
