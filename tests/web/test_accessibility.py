@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.resources import files
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.conftest import OpenPage
+from tests.web.past import Past, demo_world
 from tests.web.service import Served
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
@@ -46,9 +48,11 @@ def violations(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long(17))])
-def test_axe_finds_nothing(demo: Served, open_page: OpenPage, theme: str) -> None:
-    page = open_page(demo, theme=theme, policy=False)
+@pytest.mark.parametrize(
+    ("theme", "width"), [("light", 1440), pytest.param("dark", 390, marks=pytest.mark.long(17))]
+)
+def test_axe_finds_nothing(demo: Served, open_page: OpenPage, theme: str, width: int) -> None:
+    page = open_page(demo, theme=theme, width=width, policy=False)
     found = {}
     for view, address in VIEWS.items():
         page.goto(f"{demo.url}/{address}")
@@ -79,6 +83,22 @@ def test_no_view_is_wider_than_the_window(demo: Served, open_page: OpenPage, wid
                  .map((e) => Math.max(0, e.scrollWidth - e.clientWidth))"""
         )
     assert overflow == {view: [0, 0] for view in VIEWS}
+
+
+def test_on_a_phone_a_trace_can_be_started_whatever_its_virtual_host_is_called(
+    serve: Callable[[Past], Served], open_page: OpenPage
+) -> None:
+    world = demo_world(60)
+    name = "orders-production-eu-central-1-warehouse-and-fulfilment-blue"
+    world.vhosts.append(name)
+    page = open_page(serve(world), width=390)
+    row = page.get_by_role("group", name="Traces").locator("tr").filter(has_text=name)
+    start = row.get_by_role("button", name=f"Start the trace of {name}").bounding_box()
+    state = row.get_by_text("not traced").bounding_box()
+    assert start is not None
+    assert state is not None
+    assert state["x"] + state["width"] <= start["x"]
+    assert start["x"] + start["width"] <= 390
 
 
 def test_at_twice_the_letter_size_rows_grow_with_the_letters(

@@ -133,7 +133,7 @@ def test_what_took_longer_than_usual_says_since_when(told: Told, open_page: Open
     )
     expect(slow.locator(".usual")).to_have_count(2)  # what is usual, and what is beyond
     expect(row(page, "order.new in billing").locator(".usual")).to_have_count(0)
-    expect(page.locator(".conv-legend")).to_contain_text("usual: half to 9 of 10")
+    expect(page.locator(".conv-legend")).to_contain_text("usual, median to 9 of 10")
 
 
 # ---- what is asked of it ------------------------------------------------------------------------
@@ -539,7 +539,7 @@ def test_a_strip_counts_the_states_and_an_order_that_is_stuck_says_where_and_how
     expect(head.locator(".conv-state")).to_have_count(0)
 
     page.goto(f"{server.url}/#/conversations?event={waits}")
-    expect(head.locator(".conv-state summary")).to_have_text(re.compile(r"waiting\s*by Links"))
+    expect(head.locator(".conv-state summary")).to_have_text("waiting")
     expect(head.locator(".conv-state + span")).to_have_text(re.compile(r"in stock for \d+ min"))
     expect(head).to_contain_text(re.compile(r"\d+ min ago; its last event came after < 1 ms"))
     expect(head).to_contain_text(re.compile(r"order.new still waits in stock, for \d+ min"))
@@ -813,7 +813,7 @@ def test_times_and_slack_are_under_the_pointer_and_below_for_the_chosen_row(
     page.mouse.move(0, 0)
     expect(tip).to_have_count(0)
     expect(page.locator(".conv-detail")).to_contain_text("on the critical path")
-    for _ in range(4):
+    for _ in range(3):
         page.keyboard.press("ArrowDown")
     expect(page.locator(".conv-detail")).to_contain_text("could be 1.3 s later")
 
@@ -1020,9 +1020,9 @@ def test_no_drawing_is_wider_than_the_window(
                  .every((e) => e.scrollWidth <= e.clientWidth)"""
         ), view
         if width == 400 and view == "waterfall":  # it begins in a phone's first screen
-            first = page.get_by_role("treeitem").first.bounding_box()
-            assert first is not None
-            assert first["y"] + first["height"] < 844
+            third = page.get_by_role("treeitem").nth(2).bounding_box()
+            assert third is not None
+            assert third["y"] + third["height"] < 844
 
 
 def test_hostile_names_are_shown_as_text(

@@ -249,7 +249,9 @@ def test_causes_that_messages_name_are_shown_by_rule_with_what_is_missing_and_th
         "forward": LinkCount(found=7, known=5, hidden=2),
     }
     page = open_page(serve(world), hurry=True)
-    expect(page.locator("tr:has(.coverage)").first).to_contain_text("Not read: body not JSON: 2.")
+    expect(page.locator("tr:has(.coverage)").first).to_contain_text(
+        "Bodies that could not be read: 2 (body not JSON)."
+    )
     expect(page.locator(".coverage li")).to_have_text(
         [
             "celery-parent 1,999 of 2,003 found, 4 forgotten, fit 99.9 %",

@@ -5,7 +5,7 @@ import { href, hrefHere } from "../core/route.js";
 import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
 import { failuresOf, heldOf, nameOf, partsOf, took, waitingOf } from "./model.js";
-import { partText, Position, reasonsOf, State, WAYS } from "./words.js";
+import { partText, Position, reasonsOf, State } from "./words.js";
 
 const MOST = 3;
 const NARROW = 620; // pixels; there the drawing should begin in the first screen
@@ -41,11 +41,9 @@ export function Facts({ model, tools, onSelect }) {
 /** The state, which unfolds its reasons; of all that may have been influenced it would be no order's. */
 function Standing({ model: { answer, short } }) {
   if (answer.via === "any") return html`<span class="soft small">all that it may have influenced, also of other orders: no state</span>`;
-  const by = WAYS.find(([way]) => way === answer.via)[1];
   const reasons = reasonsOf(answer, short);
   return html`<details class="conv-state" key=${answer.root}>
-    <summary title="Why? Another way of linking may tie other messages in"><${State} state=${answer.state} />
-      <span class="soft small">by ${by}</span></summary>
+    <summary title="Why this state?"><${State} state=${answer.state} /></summary>
     <div class="sheet"><ul>${reasons.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>
   </details>${answer.position && html`<span class="soft small"><${Position} of=${answer} short=${short} /></span>`}`;
 }
@@ -55,7 +53,7 @@ const conversation = (event) => href("conversations", { event: String(event) });
 /** Other possible beginnings, the message that led to the most, and types that led to themselves. */
 function Further({ answer, onSelect }) {
   const { amplification, crossings, loops, other_roots: others } = answer;
-  return html`${amplification?.most > 1 && html`; most came of <${Step} event=${amplification.event} onSelect=${onSelect} />${" "}(${plural(amplification.most, "message")})`}${loops?.length > 0 &&
+  return html`${amplification?.most > 1 && html`; <${Step} event=${amplification.event} onSelect=${onSelect} />${" "}led to the most (${plural(amplification.most, "message")})`}${loops?.length > 0 &&
     html`; <strong>loop</strong>: ${visible(loops[0].type)} led to <${Step} event=${loops[0].events.at(-1)} onSelect=${onSelect} /> of its own type`}${others.length > 0 &&
     html`; other beginnings: ${others.map((event, i) => html`${i ? ", " : ""}<a key=${event} href=${conversation(event)}>#${event}</a>`)}`}${crossings?.map(
       (one) => html`; <${Step} event=${one.event} onSelect=${onSelect} />: <${Crossing} key=${one.event} crossing=${one} to=${conversation} />`)}.`;

@@ -28,9 +28,9 @@ export const Position = ({ of: { vhost, position }, short }) =>
   position.queue == null ? positionText(position, short) : html`in <${Queue} vhost=${vhost} name=${position.queue} /> for ${ageOf(position.since)}`;
 
 const BASES = {
-  settled: "Every delivery was acknowledged, rejected or returned.",
+  settled: "Every delivery was acknowledged, rejected or given back.",
   "by its key": "No message with its key waits or is in hand.",
-  "by links": "No message waits or is in hand, and who was handed one names another cause since.",
+  "by links": "No message waits or is in hand, and each receiver has named another cause since.",
 };
 
 /** Why a conversation has its state, as sentences of a line each. */

@@ -31,7 +31,7 @@ const SERIES = [
   ["waiting", "Waiting", "from publish to first delivery", "--published"],
   ["handling", "Handling", "from delivery until settled, or until the first message it led to", "--received"],
 ];
-const QUANTILES = { median: "half of them took at most", p90: "9 of 10 took at most" };
+const QUANTILES = { median: "median", p90: "9 of 10" };
 
 export default function DurationsPage() {
   const { params } = route.value;
@@ -85,7 +85,7 @@ function Owner({ queue, service, data }) {
 function Shown({ map }) {
   if (map.queue == null && map.service == null) {
     if (map.queues.length) return html`<p class="soft">Choose a queue or a service above, or one that became slow.</p><${SlowNow} vhost=${map.vhost} />`;
-    return html`<${Panel} title="Durations"><${Empty} title="Nothing is counted yet">Counting follows what is stored by some seconds.<//><//>`;
+    return html`<${Panel} title="Durations"><${Empty} title="Nothing is counted yet">Messages are counted some seconds after they are stored.<//><//>`;
   }
   const trace = (traces.value.data ?? []).find((one) => one.vhost === map.vhost);
   const holes = [...(trace?.gaps ?? []).filter((gap) => !isChosen(gap)).map(gapOf), ...before(trace), ...uncounted(map)];
@@ -93,7 +93,7 @@ function Shown({ map }) {
   const isAmongOthers = others > 0 && !names.includes(map.queue ?? map.service);
   const late = uncountedText(map.as_of);
   return html`${late && html`<p class="soft small">${late}</p>`}
-    ${isAmongOthers && html`<p class="soft small" role="status">It is none of the busiest of its user, which have a place of their own: if it had messages, they are counted together with others.</p>`}
+    ${isAmongOthers && html`<p class="soft small" role="status">Only the busiest of each user are counted by themselves: its messages, if any, are counted with others.</p>`}
     ${[...SERIES].sort(([a], [b]) => !map[a].change - !map[b].change).map(([key, title, said, token]) => html`<${Series} key=${key} map=${map} series=${map[key]} title=${title} said=${said} token=${token} holes=${holes} />`)}`;
 }
 
@@ -111,15 +111,15 @@ function Series({ map, series, title, said, token, holes }) {
   const { usual, baseline, spans, change } = series;
   const name = map.queue ?? map.service;
   return html`<${Panel} title=${title} note=${said}
-      foot=${`Known of ${count(usual.count)} of ${plural(map.handed_over, "delivery", "deliveries")} (${percent(usual.count, map.handed_over)}), within 5 %. ${baseline.count ? `Before, from ${dateTime(map.baseline_since)} to ${dateTime(map.baseline_until)}: half within ${seconds(baseline.median)}, 9 of 10 within ${seconds(baseline.p90)}.` : "Nothing is known of the time before."}`}>
+      foot=${`Known of ${count(usual.count)} of ${plural(map.handed_over, "delivery", "deliveries")} (${percent(usual.count, map.handed_over)}), each to 5 %. ${baseline.count ? `Before, from ${dateTime(map.baseline_since)} to ${dateTime(map.baseline_until)}: half within ${seconds(baseline.median)}, 9 of 10 within ${seconds(baseline.p90)}.` : "Nothing is known of the time before."}`}>
     <p class="heat-change">${change
       ? html`<strong><${Value}>${name}<//>: ${seconds(change.before)} → ${seconds(change.after)} since ${moment(change.since)}</strong>
-          <span class="soft small"> (${QUANTILES[change.quantile]}; by chance in less than 1 of ${count(Math.round(1 / map.level))} such answers)</span>`
+          <span class="soft small"> (${QUANTILES[change.quantile]}; a false alarm at most once in ${count(Math.round(1 / map.level))} answers)</span>`
       : spans.length ? (series.comparable ? "No clear change to longer durations." : `Too little to compare: messages in ${plural(baseline.spans, "span")} of ${seconds(map.seconds)} before, in ${count(usual.spans)} here.`) : null}</p>
     ${spans.length
       ? html`<${HeatMap} label=${`${title} over time`} map=${map} series=${series} token=${token} holes=${holes} at=${shown} onMove=${(n) => setAt(from + n * step)} onOpen=${take} />
           <details class="heat-table"><summary>${title} as a table</summary><${Spans} label=${title} spans=${spans} /></details>`
-      : html`<p class="nothing">Of none in this period is it known.</p>`}
+      : html`<p class="nothing">It is not known of any message of this period.</p>`}
   <//>`;
 }
 

@@ -69,7 +69,7 @@ function unused(name, taken) {
 function HeldTable({ list, reload }) {
   const several = !vhost.value;
   return html`<${Table} label="Live checks"
-      heads=${`Assertion|So far|${several ? "Virtual host|" : ""}#Held|#Did not|#Unknown|#Waiting|Since|${mayWrite.value ? "|" : ""}`.slice(0, -1)}
+      heads=${`Assertion|So far|${several ? "Virtual host|" : ""}#Held|#Did not hold|#Unknown|#Waiting|Since|${mayWrite.value ? "|" : ""}`.slice(0, -1)}
       rows=${list} by=${["name", null, ...(several ? ["vhost"] : []), "held", "violated", "unknown", "waiting", "set_at"]}>
     ${(one) => html`<${Row} key=${`${one.vhost} ${one.name}`} one=${one} several=${several} reload=${reload} />`}
   <//>`;

@@ -28,7 +28,7 @@ export function Violations() {
   const items = data?.flatMap((page) => page.items) ?? [];
   useSteps("a.violation");
   return html`<${Panel} title="Violations" flush note="newest first; ↓ and ↑ step through them"
-      tools=${html`<a class="button small" href=${hrefFailures({ kind: "overdue", vhost: vhost.value })}>Overdue, among the failures</a>`}
+      tools=${html`<a class="button small" href=${hrefFailures({ kind: "overdue", vhost: vhost.value })}>Overdue failures</a>`}
       foot=${loaded.further && html`<button class="button small" onClick=${loaded.more}>Show ${PAGE} more</button>
         <span> ${count(items.length)} are shown.</span>`}>
     ${assertion && html`<div class="panel-body"><${Chip} name="assertion">${assertion}<//></div>`}

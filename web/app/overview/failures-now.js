@@ -27,7 +27,7 @@ export function FailuresNow({ vhost }) {
   const { data, error, reload } = useResource((signal) => lately(vhost, signal), [vhost], { every: EVERY_SECONDS });
   if (!data) return error && html`<${Failure} error=${error} onRetry=${reload} />`;
   const { last, earlier, since } = data;
-  const words = `${atLeast(last)} in the last ${MINUTES} minutes, ${atLeast(earlier)} in the ${MINUTES} before`;
+  const words = `${atLeast(last)} in the last ${MINUTES} minutes, ${atLeast(earlier)} in the ${MINUTES} minutes before`;
   const short = shortOf(last.groups.flatMap(({ by }) => by));
   const worst = [...last.groups].sort((a, b) => b.count - a.count).slice(0, WORST);
   return html`<${Panel} title="Failures" flush note=${words} id="failures-now"

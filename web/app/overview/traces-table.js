@@ -57,7 +57,7 @@ function Row({ vhost, trace }) {
         <span class="small"><${Value}>${inOurTime(text)}<//></span></td></tr>`,
     )}
     ${(Object.keys(trace.links).length > 0 || Object.keys(trace.unread).length > 0 || trace.evidence.spanned > 0) &&
-    html`<tr class="under"><td colspan="9" class="soft small"><${Coverage} ...${trace} /></td></tr>`}`;
+    html`<tr class="under"><td colspan="9" class="soft"><div class="small"><${Coverage} ...${trace} /></div></td></tr>`}`;
 }
 
 const MISSING = { unseen: "never seen", forgotten: "forgotten", ambiguous: "ambiguous", early: "perhaps before the rule held" };
@@ -69,8 +69,8 @@ const tenths = (share) => `${Math.floor(1000 * share) / 10} %`;
 function Coverage({ links, evidence, unread }) {
   const named = ([, counts]) => counts.found + Object.keys(MISSING).reduce((sum, reason) => sum + counts[reason], 0);
   const rules = Object.entries(links).sort((a, b) => named(b) - named(a));
-  const left = Object.entries(unread).map(([reason, times]) => `${reason}: ${count(times)}`).join(", ");
-  return html`${sentence(evidence.sentence)} ${left && `Not read: ${left}.`} <ul class="coverage">${rules.map(
+  const left = Object.entries(unread).map(([reason, bodies]) => `${count(bodies)} (${reason})`).join(", ");
+  return html`${sentence(evidence.sentence)} ${left && `Bodies that could not be read: ${left}.`} <ul class="coverage">${rules.map(
     ([rule, counts]) => html`<li key=${rule}><${Value}>${rule}<//> ${[
       `${count(counts.found)} of ${count(named([rule, counts]))} found`,
       ...Object.entries(MISSING).map(([reason, words]) => counts[reason] > 0 && `${count(counts[reason])} ${words}`),

@@ -34,7 +34,7 @@ export function Trust() {
     ${shown.length > 0 &&
     html`<span class="badge ${known.doubts.length ? "warn" : isStale.value ? "calm" : "good"}"><${Term} name="sound">${known.doubts.length ? "not sound" : "sound"}<//></span>`}</span>
     <span class="trust-period">${chosen ? html`<${Value} cut>${chosen}<//>` : "all virtual hosts"}, ${periodText(known, period)}</span>
-    ${missed && html`<span class="warn-text">${missed}</span>`}
+    ${missed && html`<span class="badge warn">${missed}</span>`}
     <${Why} known=${known} />
     <${Age} at=${at} />
     ${!helpRead.value && html`<button class="button small quiet" onClick=${() => (helpOpen.value = true)}>New here?</button>`}

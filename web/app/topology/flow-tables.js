@@ -99,7 +99,7 @@ export function DeathsTable({ flows, vhost, period }) {
   const rows = busiest(flows.deaths);
   if (!rows.length) return null;
   const link = (filters) => href("events", { vhost, ...filters, ...period });
-  return html`<${Panel} title="Dead letters" flush note="by the newest death that their messages tell of">
+  return html`<${Panel} title="Dead letters" flush note="by the queue in which each message died last">
     <${Table} label="Dead letters" heads="Died in|Why|Exchange|Received from|#Deliveries"
         rows=${rows} by=${["from", "reason", "exchange", "to", "count"]}>
       ${(death) => html`<tr key=${death.key}>

@@ -64,8 +64,8 @@ function Routed({ view: { publishers, receivers, waiting, oldest, oldest_at: at,
   return html`<p class="heat-change">${waiting
       ? html`<strong>${plural(waiting, "message")} waiting</strong>, the oldest since <a href=${href("conversations", { vhost: of, event: String(oldest) })}>${moment(at)}</a>.`
       : "No message is known to wait here."}</p>
-    ${flows("Who publishes to it", publishers, "No publish to it is among them.", "published")}
-    ${flows("Who takes from it", receivers, "No delivery from it is among them.", "received")}`;
+    ${flows("Who publishes to it", publishers, "None of these events is a publish to it.", "published")}
+    ${flows("Who takes from it", receivers, "None of these events is a delivery from it.", "received")}`;
 }
 
 function Times({ map: { data, error, reload }, of }) {

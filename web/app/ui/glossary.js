@@ -13,8 +13,8 @@ export const GLOSSARY = {
   partial: "Only some exchanges and queues are taken, because the trace was told so. Nothing that was asked for is known to be lost, but answers are not complete.",
   link: "A message that names its cause: by a correlation id, a parent's id, a trace context.",
   concurrent: "Neither of two events can have influenced the other: no message and no participant leads from one to the other.",
-  lag: "Trace messages that wait in the broker to be read. What they tell of is not stored yet.",
-  quiet: "Traffic that is stored but not followed, such as heartbeats: it joins no clocks.",
+  lag: "Trace messages that wait in the broker to be read. Their events are not stored yet.",
+  quiet: "Traffic that is stored but not followed, such as heartbeats: no clock takes it in.",
 };
 
 // Forms of the words in headings.

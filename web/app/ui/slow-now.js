@@ -11,8 +11,7 @@ import { Table } from "./table.js";
 
 const EVERY_SECONDS = 30;
 const MOST = 10;
-const SAID = { waiting: "waiting", handling: "handling" };
-const QUANTILES = { median: "half within", p90: "9 of 10 within" };
+const QUANTILES = { median: "median", p90: "9 of 10" };
 
 /** `tools`: what leads on. */
 export function SlowNow({ vhost, tools }) {
@@ -36,7 +35,7 @@ function Slow({ vhost, queue, service, measured, change }) {
     <td class="name">${queue == null ? html`<${Value}>${service}<//>` : html`<${Queue} vhost=${vhost} name=${queue} />`} <span class="soft">${queue == null ? "service" : "queue"}</span></td>
     <td class="number"><a href=${these} title="Draw it over time">${seconds(change.before)} → <b>${seconds(change.after)}</b></a></td>
     <td class="tabular">${moment(change.since)}</td>
-    <td>${SAID[measured]}, ${QUANTILES[change.quantile]}</td>
+    <td>${measured}, ${QUANTILES[change.quantile]}</td>
     <td class="name"><${Value}>${vhost}<//></td>
   </tr>`;
 }
