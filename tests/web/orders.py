@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
+
 from app.tracker import Channel, Deliver, Publish, Record
 
 MILLISECOND = 1_000
@@ -55,6 +57,8 @@ class Order:
     at: int
     named: bool = True  # whether messages name what led to them
     slow: str | None = None  # who takes long
+    retried: str | None = None  # who gives its message back once
+    stuck: str | None = None  # whose message nobody is handed
 
     @property
     def fails(self) -> bool:
@@ -79,9 +83,14 @@ class Order:
             sent = Publish(channel(sender), "shop", (kind,), to, properties, body)
             self_made.append((at, sent))
             for queue in to:
+                if queue == self.stuck:
+                    continue
                 then = at + chance.randint(*WAIT) * MILLISECOND
                 got = Deliver(channel(queue), "shop", (kind,), queue, False, properties, body)
                 self_made.append((then, got))
+                if queue == self.retried:
+                    then += chance.randint(*WORK) * MILLISECOND
+                    self_made.append((then, structs.replace(got, redelivered=True)))
                 actor = queue
                 if queue == REJECTS and self.fails:
                     then += chance.randint(*WORK) * MILLISECOND

@@ -47,6 +47,7 @@ APART = 700_000  # µs between orders
 FAR_APART = 20_000_000  # of those that become slow
 SLOW_SINCE = 10 * 60 * 1_000_000  # µs ago
 FIRST, SOUGHT = 1001, 1126  # which fails
+RETRIED, STUCK = SOUGHT + 1, FIRST + EACH - 1  # the last one, so that nothing overtakes it
 RULE = {"name": "found-payload-order", "kind": "conversation", "child": "$message.payload#/order"}
 MOST_TABS = 120
 
@@ -61,12 +62,14 @@ def orders() -> dict[str, list[Order]]:
         times = [now - (EACH - place) * apart - 5_000_000 for place in range(EACH)]
         placed[vhost] = [
             Order(
-                next(numbers),
+                number,
                 at,
                 named=vhost != NAMELESS,
                 slow="stock" if vhost == SLOW and at > now - SLOW_SINCE else None,
+                retried="stock" if number == RETRIED else None,
+                stuck="billing" if number == STUCK else None,
             )
-            for at in times
+            for at, number in zip(times, numbers, strict=False)
         ]
     return placed
 

@@ -1,0 +1,125 @@
+"""Numbers on the page are those of the API: of ten conversations, and of a queue.
+
+An order that failed, one that was retried, one that waits, one that is slow, and six others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web.conftest import OpenPage
+from tests.web.service import Served
+from tests.web.test_accessibility import settled
+from tests.web.test_trial import RETRIED, SHOP, SLOW, SOUGHT, STUCK, serving
+
+TIME = re.compile(r"< 1 ms|\d+ min \d+ s|[\d.]+ (?:ms|s)\b")
+OTHERS = (1010, 1044, 1077, 1100, 1133, 1190)
+WORDS = {"retried": "retried, finished"}
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("numbers")) as server:
+        yield server
+
+
+def took(seconds: float) -> str:
+    """A duration as the page writes it."""
+
+    def rounded(number: float, digits: str) -> Decimal:
+        return Decimal(number).quantize(Decimal(digits), ROUND_HALF_UP)
+
+    if seconds < 0.001:
+        return "< 1 ms"
+    if seconds < 1:
+        return f"{rounded(seconds * 1000, '0.1' if seconds < 0.01 else '1')} ms"
+    if seconds < 60:
+        return f"{rounded(seconds, '0.1' if seconds < 10 else '1')} s"
+    return f"{int(seconds // 60)} min {rounded(seconds % 60, '1')} s"
+
+
+def times_of(message: dict[str, Any]) -> Counter[str]:
+    """What is said of a message below the drawing: its deliveries' times, and its slack."""
+    deliveries = [each for copy in message["copies"] for each in copy["deliveries"]]
+    parts = [each[name] for each in deliveries for name in ("queued", "handled", "settled_after")]
+    if not message["critical"]:
+        parts.append(message["slack"])
+    return Counter(took(part) for part in parts if part is not None)
+
+
+def conversations(shop: Served) -> list[dict[str, Any]]:
+    """As the list of the API has them."""
+    numbers = [SOUGHT, RETRIED, STUCK, *OTHERS]
+    found = [
+        shop.answer("/itc_db/conversations", vhost=SHOP, correlation_id=f"order-{number}")
+        for number in numbers
+    ]
+    found.append(shop.answer("/itc_db/conversations", vhost=SLOW, state="finished", limit=1))
+    return [one["items"][0] for one in found]
+
+
+def test_ten_conversations_have_the_numbers_of_the_api(shop: Served, open_page: OpenPage) -> None:
+    listed = conversations(shop)
+    assert len(listed) == 10
+    assert {one["state"] for one in listed} == {"failed", "retried", "waiting", "finished"}
+    page = open_page(shop)
+    for one in listed:
+        answer = shop.answer(f"/itc_db/conversations/{one['root']}")
+        same = ("state", "counts", "seconds", "keys", "sentence")
+        assert [answer[name] for name in same] == [one[name] for name in same]
+        page.goto(f"{shop.url}/#/conversations?event={one['root']}")
+        expect(page.get_by_role("heading", level=1, name=one["keys"][0])).to_be_visible()
+        settled(page)
+        head = page.locator(".conv-head")
+        state = answer["state"]
+        expect(head.locator(".conv-state summary")).to_have_text(WORDS.get(state, state))
+        counts = answer["counts"]
+        facts = (
+            f"{took(answer['seconds'])}: {counts['messages']} messages,"
+            f" {counts['deliveries']} deliveries, {counts['participants']} participants"
+        )
+        expect(head).to_contain_text(facts)
+        of_messages(page, answer["messages"])
+
+
+def of_messages(page: Page, messages: list[dict[str, Any]]) -> None:
+    rows = page.get_by_role("treeitem")
+    expect(rows.first).to_be_visible()
+    copies = sum(len(one["copies"]) for one in messages if len(one["copies"]) > 1)
+    expect(rows).to_have_count(len(messages) + copies)
+    detail = page.locator(".conv-detail")
+    for message in messages:
+        page.evaluate("hash => (location.hash = hash)", f"#/conversations?event={message['event']}")
+        expect(detail).to_contain_text(f"#{message['event']}:")
+        times = TIME.findall(detail.inner_text().partition(": ")[2])
+        assert Counter(times) == times_of(message), message["type"]
+
+
+def test_a_queues_page_has_the_numbers_of_the_api(shop: Served, open_page: OpenPage) -> None:
+    traffic = shop.answer("/itc_db/queue", vhost=SHOP, queue="billing")
+    assert traffic["waiting"] == 1
+    stuck = shop.answer("/itc_db/conversations", vhost=SHOP, correlation_id=f"order-{STUCK}")
+    [conversation] = stuck["items"]
+    page = open_page(shop, f"#/queue?vhost={SHOP}&queue=billing")
+    waits = page.locator(".heat-change")
+    at = traffic["oldest_at"][11:19]
+    expect(waits).to_have_text(f"1 message waiting, the oldest since {at}.")
+    for title, flows in (("publishes to", "publishers"), ("takes from", "receivers")):
+        cells = page.get_by_role("group", name=f"Who {title} it").locator("tbody tr")
+        expect(cells).to_have_count(len(traffic[flows]))
+        for row, flow in zip(cells.all(), traffic[flows], strict=True):
+            texts = row.locator("td").all_inner_texts()
+            assert texts[0] == flow["participant"]["name"].split("@")[0]
+            assert texts[2:4] == [f"{flow['count']:,}", f"{flow['dead_letters']:,}"]
+    waits.get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1, name=f"order-{STUCK}")).to_be_visible()
+    position = conversation["position"]
+    assert position["queue"] == "billing"
+    expect(page.locator(".conv-state + span")).to_have_text(re.compile(r"in billing for \d+ "))
