@@ -106,6 +106,10 @@ class Sentence(enum.StrEnum):
     silent = "{names} published for others since, and {name} nothing that came of a message here"
     silent_with_keys = f"{silent}: see via=conversation, as messages have keys"
     pending = "{names} {have} published nothing since {they} handed a message here, and may yet"
+    halves_here = (
+        "{names} only {receive}, and may be of a program that publishes by another connection:"
+        " names would tell"
+    )
     recent = "{names} published for it just now, and may go on: ask again in a while"
     in_gap = "Some of it may be missing, in a gap"
 

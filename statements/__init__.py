@@ -31,6 +31,19 @@ EVIDENCE = tuple(
 )
 """The expressions of a participant's `Evidence`, in the order of its fields."""
 
+MAY_BE_HALF = (
+    "published = 0 AND EXISTS (SELECT 1 FROM participants AS other"
+    " WHERE other.trace_id = participants.trace_id"
+    " AND other.published = other.seq AND other.reactions > other.explained + other.spanned"
+    ' AND other."user" = participants."user"'
+    " AND coalesce(other.place, '') = coalesce(participants.place, '')"
+    " AND (other.client IS NULL OR participants.client IS NULL"
+    " OR other.client = participants.client))"
+)
+"""Tell whether a participant only receives, and another may publish for its program, that is one of
+its user and place which only publishes and names no causes. Their names may differ in one program,
+too: `model.sound` says where."""
+
 
 class Question(NamedTuple):
     """The subject of a statement: a trace, and the first and the last event's id."""

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from model.conversations.consumers import (
+    NO_SILENCE,
     PublisherRecord,
     recent_publishers,
     silent_consumers,
@@ -67,8 +68,8 @@ def conversation_of(
     end = max((e.recorded_at for e in members.events.values()), default=root.recorded_at)
     unnamed = unnamed_consumers(members, publishers, via)
     is_known_to_go_on = bool(unnamed) or truncated
-    silent, pending = (
-        ((), ())
+    silence = (
+        NO_SILENCE
         if is_known_to_go_on
         else silent_consumers(members, publishers, via, now, dead_ends, paces)
     )
@@ -77,8 +78,8 @@ def conversation_of(
     def outcome(messages: Sequence[Message]) -> Outcome:
         return outcome_of(
             messages,
-            bool(unnamed or pending or recent),
-            is_known=is_whole and not silent and not truncated,
+            bool(unnamed or silence.pending or recent),
+            is_known=is_whole and not (silence.silent or silence.halves) and not truncated,
         )
 
     lasting = [each for each in messages if not is_retried(each, messages)]
@@ -96,8 +97,7 @@ def conversation_of(
             end,
             via=via,
             unnamed=unnamed,
-            silent=silent,
-            pending=pending,
+            silence=silence,
             recent=recent,
             truncated=truncated,
             is_whole=is_whole,

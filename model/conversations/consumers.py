@@ -19,6 +19,9 @@ PATIENCE, LEAST_PATIENCE = 10, 10_000_000
 """For so many times as long as anybody took in a conversation, and so long at least (µs), whoever
 published for a message may go on unless its `Pace` says that it has had its time; and whoever is
 new, and never published, may yet publish."""
+FEW, FEW_PATIENCE = 32, 60_000_000
+"""Whoever never published, and was handed fewer messages than the first number, may have all of
+them in work, and is waited for so long at least (µs)."""
 NO_PACE = Pace()
 
 
@@ -30,7 +33,8 @@ class PublisherRecord(NamedTuple):
     ``cutoff``. A publish that begins a conversation of its own counts as neither of them, and
     ``only_begins`` says that it publishes nothing else. ``first_at`` is its first event's time, 0
     if that is gone. ``unkeyed`` is its last publish that has no key of an earlier message, or an
-    event before which there may be one; None where keys do not count.
+    event before which there may be one; None where keys do not count. ``handed`` are its
+    deliveries, and ``may_be_half`` says that another may publish for its program.
     """
 
     unnamed: int = 0
@@ -40,10 +44,28 @@ class PublisherRecord(NamedTuple):
     only_begins: bool = False
     first_at: int = 0
     unkeyed: int | None = None
+    handed: int = FEW
+    may_be_half: bool = False
 
     def goes_by_keys_since(self, event: int) -> bool:
         """Tell whether all that it published since has a key of an earlier message."""
         return bool(self.evidence.reactions) and self.unkeyed is not None and self.unkeyed < event
+
+    def may_be_at_its_first(self, moment: int, patience: int) -> bool:
+        """Tell whether it never published, and may yet: it is new."""
+        longest = patience if self.handed >= FEW else max(patience, FEW_PATIENCE)
+        return not self.evidence.reactions and self.first_at > max(moment - longest, 0)
+
+
+class Silence(NamedTuple):
+    """Names of consumers whose effects nothing names, by how they may go on."""
+
+    silent: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    halves: tuple[str, ...] = ()
+
+
+NO_SILENCE = Silence()
 
 
 def unnamed_consumers(
@@ -73,17 +95,18 @@ def silent_consumers(
     now: int | None,
     dead_ends: Collection[int] = (),
     paces: Mapping[int, Pace] = MappingProxyType({}),
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Consumers whose effects nothing names: silent ones, and those that may still publish.
+) -> Silence:
+    """Consumers whose effects nothing names.
 
-    The former have published outside the conversation since; the latter have published nothing
-    since, though they do for other messages, or never yet, but were handed it just now.
+    Silent ones have published outside the conversation since; pending ones have published nothing
+    since, though they do for other messages, or never yet, but were handed it just now; for halves
+    another may have published.
     Deliveries that were rejected or are in hand do not count, nor ``dead_ends`` whose participants
     have had their time, and published since by earlier messages' keys alone. Suggestions count as
     neither named nor part of the conversation.
     """
     if via is Via.any:
-        return (), ()
+        return NO_SILENCE
     caused = {
         cause.event for links in members.causes.values() for cause in links if cause.kind != LIKELY
     }
@@ -96,6 +119,7 @@ def silent_consumers(
     own = members.events.keys() - members.suggested_messages()
     silent: dict[int, str] = {}
     pending: dict[int, str] = {}
+    halves: dict[int, str] = {}
     moment, patience = now or sys.maxsize, _patience(members)
     for event in members.events.values():
         if event.type is not EventType.received or event.mover or event.id in caused:
@@ -121,10 +145,12 @@ def silent_consumers(
         elif record.cutoff > event.id or newer - own:
             silent.setdefault(event.participant, event.name)
         elif (record.evidence.reactions and not newer and not record.only_begins) or (
-            not record.evidence.reactions and record.first_at > moment - patience
+            record.may_be_at_its_first(moment, patience)
         ):
             pending.setdefault(event.participant, event.name)
-    return tuple(silent.values()), tuple(pending.values())
+        elif record.may_be_half:
+            halves.setdefault(event.participant, event.name)
+    return Silence(*(tuple(each.values()) for each in (silent, pending, halves)))
 
 
 def recent_publishers(

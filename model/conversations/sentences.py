@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from model.conversations.consumers import NO_SILENCE, Silence
 from model.conversations.conversation import Counts
 from model.conversations.messages import FailureWord, Message
 from model.conversations.outcomes import is_in_hand
@@ -43,16 +44,15 @@ def sentence_of(
     *,
     via: Via = Via.links,
     unnamed: Sequence[str] = (),
-    silent: Sequence[str] = (),
-    pending: Sequence[str] = (),
+    silence: Silence = NO_SILENCE,
     recent: Sequence[str] = (),
     truncated: bool = False,
     is_whole: bool = True,
 ) -> str:
     """A conversation in a sentence.
 
-    ``unnamed``, ``silent``, ``pending`` and ``recent`` are names of participants that may carry it
-    on. Unless it ``is_whole``, events of it may be missing.
+    ``unnamed`` and ``recent`` are names of participants that may carry it on, as in ``silence``.
+    Unless it ``is_whole``, events of it may be missing.
     """
     effects, type_ = counts.messages - 1, root.message_type
     time = duration_words(ended_at - root.recorded_at)
@@ -66,6 +66,7 @@ def sentence_of(
     def add(sentence: Sentence, count: int, **parts: str) -> None:
         forms = {"are": verb(count, "is", "are"), "were": verb(count, "was", "were")}
         forms |= {"have": verb(count, "has", "have"), "name": verb(count, "names", "name")}
+        forms |= {"receive": verb(count, "receives", "receive")}
         forms |= {"them": verb(count, "it", "them"), "they": verb(count, "it was", "they were")}
         sentences.append(sentence.format(count=count, **forms, **parts))
 
@@ -83,8 +84,9 @@ def sentence_of(
     has_keys = via is Via.links and any(message.record.keys for message in messages)
     for sentence, names in (
         (Sentence.unnamed, unnamed),
-        (Sentence.silent_with_keys if has_keys else Sentence.silent, silent),
-        (Sentence.pending, pending),
+        (Sentence.silent_with_keys if has_keys else Sentence.silent, silence.silent),
+        (Sentence.pending, silence.pending),
+        (Sentence.halves_here, silence.halves),
         (Sentence.recent, recent),
     ):
         if names:

@@ -40,7 +40,7 @@ from spark_jobs.events.history import History
 from spark_jobs.events.ranges import Longs
 from spark_jobs.reports.period import Period
 from spark_jobs.spark.database import Connection
-from statements import REACTIONS
+from statements import MAY_BE_HALF, REACTIONS
 
 Row: TypeAlias = dict[str, Any]
 
@@ -92,6 +92,9 @@ def publisher_table(
     records: dict[int, Row] = {
         row["participant"]: row for row in _last_unnamed(connection, trace, via)
     }
+    halves = f"SELECT number FROM participants WHERE trace_id = {trace} AND {MAY_BE_HALF}"
+    for row in connection.rows(halves):
+        records[row["number"]] = {"participant": row["number"], "may_be_half": 1}
     for number, publishes in zip(numbers.tolist(), np.split(ids[order], starts[1:]), strict=True):
         newest = publishes[-MOST_PUBLISHES:]
         floor = int(publishes[-MOST_PUBLISHES - 1]) if len(publishes) > MOST_PUBLISHES else 0

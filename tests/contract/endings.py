@@ -185,13 +185,17 @@ async def verdict(
     share: float,
     via: Via = Via.links,
     newest: int = 0,
+    later: int = 0,
 ) -> Verdict:
-    """What is said of each conversation, or the newest, once this share of a run has happened."""
+    """What is said of each conversation, or the newest, once this share of a run has happened.
+
+    It is said ``later``, in µs after that, when nothing more has.
+    """
     trace = await store.traces.create(vhost, Policy.client)
     tracker = Tracker(Policy.client, Bounds(), rules=Rules(BUILT_IN))
     past = records[: round(len(records) * share)]
     with_time = pytest.MonkeyPatch()
-    with_time.setattr(conversing, "present", lambda: past[-1].at + LONG * (share == 1))
+    with_time.setattr(conversing, "present", lambda: past[-1].at + (later or LONG * (share == 1)))
     still = frozenset[int]().union(*(record.roots for record in records[len(past) :]))
     events, roots = [], {}
     for record in past:

@@ -10,7 +10,16 @@ import pytest
 
 from app.store import Store
 from model.words import Via
-from tests.contract.endings import APPLICATIONS, MOMENTS, run, verdict
+from tests.contract.endings import (
+    APPLICATIONS,
+    LONG,
+    MILLISECOND,
+    MOMENTS,
+    Program,
+    Reaction,
+    run,
+    verdict,
+)
 
 BEGINNINGS = 16
 
@@ -46,6 +55,20 @@ async def test_what_leads_to_nothing_ends_where_a_queue_is_busy(store: Store) ->
     while_busy = await verdict(store, "/", records, 0.8, Via.conversation)
     assert while_busy.decided >= 0.9 * while_busy.ended
     assert while_busy.lies == []
+
+
+async def test_a_program_is_given_time_for_the_first_that_it_publishes(store: Store) -> None:
+    """Of few messages it may have each in work, for longer than is waited for others."""
+    programs = [
+        Program("shop", begins="placed"),
+        Program("reports", ("placed",), {"placed": [Reaction("reported", work=(20_000, 40_000))]}),
+        Program("archive", ("reported",)),
+    ]
+    records = run(programs, BEGINNINGS, 3)
+    while_at_work = await verdict(store, "/", records, 0.5, later=17_000 * MILLISECOND)
+    assert (while_at_work.ended, while_at_work.outcomes) == (0, {"goes on: open": BEGINNINGS})
+    at_rest = await verdict(store, "at rest", records, 1, later=10 * LONG)
+    assert at_rest.outcomes == {"ended: done": BEGINNINGS}
 
 
 async def test_where_messages_tell_nothing_what_would_tell_is_said(store: Store) -> None:

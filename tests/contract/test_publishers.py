@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ from app.store import Store
 from app.store.conversations import publishers
 from app.store.conversations.roots import Roots
 from app.store.database import tables
+from model.blocks import MAX_ID
 from model.conversations.consumers import PublisherRecord
 from model.happened import ConversationEvent
 from model.sound import Evidence
 from model.words import IS_CONVERSATION, IS_FOUND_BY, EdgeKind, EventType, Match, Via
+from spark_jobs.reports.conversations import publisher_table
+from spark_jobs.spark.database import DatabaseAddress
 from tests.contract.links import LinkedHistory
 from tests.contract.test_links import _stored
 
@@ -30,10 +34,17 @@ def _taking_part(event: Any) -> ConversationEvent:
 
 
 class Everything:
-    """All that is stored of a trace: events, the effects that name a cause, and keys by event."""
+    """All that is stored of a trace: events, effects that name a cause, keys, and who acts."""
 
-    def __init__(self, events: list[Any], named: set[int], keys: dict[int, set[bytes]]) -> None:
+    def __init__(
+        self,
+        events: list[Any],
+        named: set[int],
+        keys: dict[int, set[bytes]],
+        who: Sequence[Any],
+    ) -> None:
         self.events, self.named, self.keys = events, named, keys
+        self.who = {each.number: each for each in who}
 
     def of(self, participant: int) -> list[Any]:
         """A participant's events, newest first."""
@@ -64,6 +75,17 @@ class Everything:
         keys = self.keys.get(event.id, set())
         return any(each < event.id and keys & self.keys[each] for each in self.keys)
 
+    def may_be_half(self, number: int) -> bool:
+        """Tell whether it has only received, and another of its user and place only published."""
+        who = self.who[number]
+        return not who.published and any(
+            other.published == other.seq
+            and other.reactions > other.explained + other.spanned
+            and (other.user, other.place) == (who.user, who.place)
+            and (None in (other.client, who.client) or other.client == who.client)
+            for other in self.who.values()
+        )
+
     def record(self, evidence: tuple[int, int, int], number: int, first: int, via: Via) -> Any:
         """The record of a participant, by looking at each of its events."""
         reactions, explained, spanned = evidence
@@ -76,7 +98,9 @@ class Everything:
         record = PublisherRecord(
             evidence=Evidence(reactions, explained, spanned=spanned),
             only_begins=begins,
-            first_at=self.of(number)[-1].recorded_at,
+            first_at=its[-1].recorded_at,
+            handed=self.who[number].seq - self.who[number].published,
+            may_be_half=self.may_be_half(number),
             unkeyed=0 if via is Via.conversation else None,
         )
         if not reactions:
@@ -100,7 +124,7 @@ class Everything:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_they_are_those_that_all_events_tell(
-    store: Store, seed: int, monkeypatch: pytest.MonkeyPatch
+    store: Store, database_url: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publishers, "MOST_NEWEST", NEWEST)
     monkeypatch.setattr(publishers, "MOST_PUBLISHES", PUBLISHES)
@@ -112,7 +136,12 @@ async def test_they_are_those_that_all_events_tell(
         """Evidence of all kinds, quiet traffic, links of which nobody is sure, and keys alone."""
         for number in (await connection.execute(sa.select(tables.participants.c.number))).scalars():
             some = {name: chance.choice((0, 0, 1, 2)) for name in ("explained", "spanned")}
-            changed = tables.participants.update().values(reactions=chance.randrange(5), **some)
+            # Halves; the first two are of one client.
+            name = chance.choice((None, "a", "b")) if number > 2 else "a"
+            published = 0 if number % 2 else tables.participants.c.seq
+            own = {"user": "me", "place": None, "client": name, "published": published}
+            values = {"reactions": 5 if number == 2 else chance.randrange(5), **some, **own}
+            changed = tables.participants.update().values(values)
             await connection.execute(changed.where(tables.participants.c.number == number))
         its = tables.events.c
         await connection.execute(tables.events.update().values(quiet=True).where(its.id % 7 == 3))
@@ -123,6 +152,8 @@ async def test_they_are_those_that_all_events_tell(
         await connection.execute(alone, {"found_by": IS_FOUND_BY})
 
     await store._database.write(vary)
+
+    halves: set[int] = set()
 
     async def compare(connection: Any) -> int:
         roots = await Roots.of_trace(connection, store._database.dialect, trace.id)
@@ -140,7 +171,7 @@ async def test_they_are_those_that_all_events_tell(
         for event_id, key, role in rows:
             if role & IS_CONVERSATION:
                 keys.setdefault(event_id, set()).add(bytes(key))
-        everything = Everything(events, edges, keys)
+        everything = Everything(events, edges, keys, who)
         found = set()
         for _ in range(12):
             some = chance.sample(events, chance.choice((1, 2, 5)))
@@ -156,6 +187,11 @@ async def test_they_are_those_that_all_events_tell(
                 records = await publishers.publishers_of(roots, [*map(_taking_part, some)], via)
                 assert records == expected
                 found.update(records.values())
+        assert True in {record.may_be_half for record in found}
+        halves.update(filter(everything.may_be_half, everything.who))
         return len(found)
 
     assert await store._database.read(compare) > 5
+    with DatabaseAddress.from_url(database_url).connect() as connection:
+        rows = publisher_table(connection, trace.id, (0, MAX_ID), Via.links).to_pylist()
+    assert {row["participant"] for row in rows if row["may_be_half"]} == halves

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from model.conversations.assembly import conversation_of
-from model.conversations.consumers import PublisherRecord
+from model.conversations.consumers import PublisherRecord, Silence
 from model.conversations.conversation import Conversation
 from model.conversations.deliveries import BrokerAct
 from model.conversations.messages import MessageFailure, Outcome
@@ -144,7 +144,7 @@ def test_who_names_only_one_of_several_messages_may_have_gone_on_with_the_others
     assert found.sentence.endswith(said) is (outcome is Outcome.unknown)
     yet = "billing has published nothing since it was handed a message here, and may yet"
     assert found.sentence.endswith(yet) is (outcome is Outcome.open)
-    both = sentence_of(events[0], (), found.counts, 1, silent=("billing", "mail"))
+    both = sentence_of(events[0], (), found.counts, 1, silence=Silence(("billing", "mail")))
     assert "via=conversation" not in both
     assert "billing and mail published for others since, and name nothing" in both
 
@@ -231,24 +231,39 @@ def test_a_consumer_that_has_never_published_for_what_it_was_handed_is_not_waite
     assert found.outcome is Outcome.done
 
 
+def test_for_a_consumer_that_may_be_a_half_of_a_program_another_may_have_published() -> None:
+    events = sent(1, 0, "work"), got(2, 1, 1, "work")
+    publishers = {2: PublisherRecord(may_be_half=True)}
+    found = conversation_of(events[0], events, {}, publishers=publishers)
+    assert found.outcome is Outcome.unknown
+    assert "only receives, and may be of a program that publishes by another" in found.sentence
+    # Where it is known what came of the message, nothing else is looked for.
+    events = *events, sent(3, 2, "x")
+    causes = {3: (Cause(2, "r", "parent"),)}
+    found = conversation_of(events[0], events, causes, publishers=publishers)
+    assert "may be of a program" not in found.sentence
+
+
 @pytest.mark.parametrize(
-    ("first_at", "now", "outcome"),
+    ("first_at", "handed", "now", "outcome"),
     [
-        (0.5, 10.4, Outcome.open),  # programs that start may take seconds
-        (0.5, 10.6, Outcome.done),
-        (0, 10.4, Outcome.done),  # its first event is gone, and with it its time
-        (0.5, None, Outcome.done),
+        (0.5, 32, 10.4, Outcome.open),  # programs that start may take seconds
+        (0.5, 32, 10.6, Outcome.done),
+        (0.5, 31, 60.4, Outcome.open),  # it may have all of them at once, and take its time
+        (0.5, 31, 60.6, Outcome.done),
+        (0, 1, 10.4, Outcome.done),  # its first event is gone, and with it its time
+        (0.5, 1, None, Outcome.done),
     ],
 )
 def test_who_never_published_is_waited_for_until_others_would_have(
-    first_at: float, now: float | None, outcome: Outcome
+    first_at: float, handed: int, now: float | None, outcome: Outcome
 ) -> None:
     events = [sent(1, 0, "work"), got(2, 0.1, 1, "work"), sent(3, 0.3, "x")._replace(participant=2)]
     events.append(got(4, 0.5, 3, "x")._replace(participant=3))
     moment = None if now is None else round(now * SECOND)
     publishers = {
         2: PublisherRecord(0, Evidence(1, 1), newest=(3,)),
-        3: PublisherRecord(first_at=round(first_at * SECOND)),
+        3: PublisherRecord(first_at=round(first_at * SECOND), handed=handed),
     }
     causes = {3: (Cause(2, "r", "parent"),)}
     found = conversation_of(events[0], events, causes, publishers=publishers, now=moment)
