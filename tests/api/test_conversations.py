@@ -32,7 +32,7 @@ async def client(world: World) -> AsyncIterator[httpx2.AsyncClient]:
         yield connection
 
 
-async def told(client: httpx2.AsyncClient, event: int, query: str = "") -> dict:  # type: ignore[type-arg]
+async def conversation(client: httpx2.AsyncClient, event: int, query: str = "") -> dict:  # type: ignore[type-arg]
     answer = await client.get(f"{PATH}/{event}{query}")
     assert answer.status_code == 200, answer.text
     conforms(answer.json(), (FoundConversation, Conversation, Certainty, Crossings))
@@ -43,14 +43,14 @@ async def told(client: httpx2.AsyncClient, event: int, query: str = "") -> dict:
 async def test_every_event_of_a_conversation_has_the_same(
     client: httpx2.AsyncClient, event: int
 ) -> None:
-    found = await told(client, event)
-    assert (found["event"], found["root"], found["other_roots"]) == (event, ASKED, [])
-    assert [each["event"] for each in found["messages"]] == [ASKED, REPLIED]
-    reply = found["messages"][1]
+    answer = await conversation(client, event)
+    assert (answer["event"], answer["root"], answer["other_roots"]) == (event, ASKED, [])
+    assert [each["event"] for each in answer["messages"]] == [ASKED, REPLIED]
+    reply = answer["messages"][1]
     assert (reply["cause"], reply["causes"]) == (SERVED, [SERVED])
     assert reply["how"] == {"rule": "rpc", "kind": "reply"}
-    assert found["critical_path"] == [ASKED, SERVED, REPLIED, GOT]
-    assert found["counts"] == {
+    assert answer["critical_path"] == [ASKED, SERVED, REPLIED, GOT]
+    assert answer["counts"] == {
         "messages": 2,
         "deliveries": 2,
         "redeliveries": 0,
@@ -58,48 +58,48 @@ async def test_every_event_of_a_conversation_has_the_same(
         "waiting": 0,
         "participants": 2,
     }
-    assert (found["outcome"], found["complete"], found["sound"]) == ("open", True, True)
-    assert found["sentence"] == f"rpc led to 1 more message in under 1 ms. {OPEN}"
-    assert [each["coverage"] for each in found["participants"]] == [None, 0.0]
-    [copy] = found["messages"][0]["copies"]
+    assert (answer["outcome"], answer["complete"], answer["sound"]) == ("open", True, True)
+    assert answer["sentence"] == f"rpc led to 1 more message in under 1 ms. {OPEN}"
+    assert [each["coverage"] for each in answer["participants"]] == [None, 0.0]
+    [copy] = answer["messages"][0]["copies"]
     [delivery] = copy["deliveries"]
     assert (copy["queue"], copy["state"], copy["remark"]) == ("rpc", "handed_over", None)
     assert (delivery["event"], delivery["leads_to"]) == (SERVED, [REPLIED])
     assert (delivery["handled"], delivery["handled_until"]) == (1e-06, "published")
     assert (delivery["queued"], delivery["offset"], delivery["critical"]) == (1e-06, 1e-06, True)
-    assert found["amplification"] == {"most": 1, "event": ASKED}
+    assert answer["amplification"] == {"most": 1, "event": ASKED}
 
 
 async def test_keys_lead_further_and_influence_further_still(client: httpx2.AsyncClient) -> None:
-    by_keys = await told(client, ASKED, "?via=conversation")
+    by_keys = await conversation(client, ASKED, "?via=conversation")
     assert [each["event"] for each in by_keys["messages"]] == [ASKED, REPLIED, NOTED]
     assert by_keys["messages"][2]["outcome"] == "failed"
     assert by_keys["messages"][2]["failure"]["kind"] == "unroutable"
-    influenced = await told(client, ASKED, "?via=any")
+    influenced = await conversation(client, ASKED, "?via=any")
     assert [each["event"] for each in influenced["messages"]] == [ASKED, REPLIED, NOTED, NOTED + 1]
     assert influenced["messages"][2]["how"] == {"rule": None, "kind": "any"}
 
 
 async def test_what_waits_and_what_nobody_published_is_said(client: httpx2.AsyncClient) -> None:
-    order = await told(client, AUDITED)
+    order = await conversation(client, AUDITED)
     [message] = order["messages"]
     assert (order["root"], message["type"]) == (ORDERED, "orders/order.new")
     assert [each["deliveries"][0]["event"] for each in message["copies"]] == [BILLED, AUDITED]
-    invoice = await told(client, INVOICED)
+    invoice = await conversation(client, INVOICED)
     assert (invoice["outcome"], invoice["counts"]["waiting"]) == ("waiting", 1)
     assert "it waits, or was dropped" in invoice["messages"][0]["copies"][0]["remark"]
-    stray = await told(client, STRAY)
+    stray = await conversation(client, STRAY)
     [unseen] = stray["messages"]
     assert (unseen["unseen"], unseen["participant"], unseen["event"]) == (True, None, STRAY)
-    assert (await told(client, ALONE))["messages"][0]["failure"]["kind"] == "unroutable"
+    assert (await conversation(client, ALONE))["messages"][0]["failure"]["kind"] == "unroutable"
 
 
 async def test_pages_hold_each_message_once(client: httpx2.AsyncClient) -> None:
-    whole = await told(client, ASKED)
-    first = await told(client, ASKED, "?limit=2")
+    whole = await conversation(client, ASKED)
+    first = await conversation(client, ASKED, "?limit=2")
     assert (first["truncated"], first["next"]) == (True, SERVED)
     assert "at least" in first["sentence"] or "more than is shown" in first["sentence"]
-    second = await told(client, ASKED, f"?limit=2&after={first['next']}")
+    second = await conversation(client, ASKED, f"?limit=2&after={first['next']}")
     assert (second["truncated"], second["next"]) == (False, None)
     events = [each["event"] for each in first["messages"] + second["messages"]]
     assert events == [each["event"] for each in whole["messages"]]
@@ -113,14 +113,14 @@ async def listed(client: httpx2.AsyncClient, query: str) -> dict:  # type: ignor
     return dict(answer.json())
 
 
-def _roots(found: dict) -> list[int]:  # type: ignore[type-arg]
-    return [each["root"] for each in found["items"]]
+def _roots(answer: dict) -> list[int]:  # type: ignore[type-arg]
+    return [each["root"] for each in answer["items"]]
 
 
 async def test_a_list_has_the_newest_roots_first_and_goes_on(client: httpx2.AsyncClient) -> None:
-    found = await listed(client, "vhost=%2F")
-    assert _roots(found) == [BINARY, ALONE, INVOICED, ORDERED]
-    assert (found["truncated"], found["next"], found["looked_at"]) == (False, None, 4)
+    answer = await listed(client, "vhost=%2F")
+    assert _roots(answer) == [BINARY, ALONE, INVOICED, ORDERED]
+    assert (answer["truncated"], answer["next"], answer["looked_at"]) == (False, None, 4)
     first = await listed(client, "vhost=%2F&limit=3")
     assert (_roots(first), first["truncated"]) == ([BINARY, ALONE, INVOICED], True)
     rest = await listed(client, f"vhost=%2F&limit=3&before={first['next']}")
@@ -160,29 +160,29 @@ async def test_a_list_is_of_those_that_are_asked_for(
 async def test_a_list_counts_states_of_what_fits_but_for_the_state(
     client: httpx2.AsyncClient, query: str
 ) -> None:
-    found = await listed(client, f"vhost=%2F{query}")
-    asked = query.replace("&state=waiting", "")
-    fitting = (await listed(client, f"vhost=%2F{asked}"))["items"]
-    assert {each["state"] for each in found["states"]} == {each["state"] for each in fitting}
-    for counted in found["states"]:
-        those = [each for each in fitting if each["state"] == counted["state"]]
-        times = [each["position"]["since"] for each in those if each["position"]]
-        assert (counted["number"], counted["since"]) == (len(those), min(times, default=None))
+    answer = await listed(client, f"vhost=%2F{query}")
+    filters = query.replace("&state=waiting", "")
+    fitting = (await listed(client, f"vhost=%2F{filters}"))["items"]
+    assert {each["state"] for each in answer["states"]} == {each["state"] for each in fitting}
+    for counted in answer["states"]:
+        matches = [each for each in fitting if each["state"] == counted["state"]]
+        times = [each["position"]["since"] for each in matches if each["position"]]
+        assert (counted["number"], counted["since"]) == (len(matches), min(times, default=None))
 
 
 async def test_an_order_is_in_the_queue_where_its_oldest_copy_waits(
     client: httpx2.AsyncClient,
 ) -> None:
-    found = await told(client, INVOICED)
+    answer = await conversation(client, INVOICED)
     waits = [
         (message["at"], copy["queue"])
-        for message in found["messages"]
+        for message in answer["messages"]
         for copy in message["copies"]
         if copy["state"] == "waiting"
     ]
     since, queue = min(waits)
-    assert found["state"] == "waiting"
-    assert found["position"] == {"queue": queue, "holder": None, "since": since}
+    assert answer["state"] == "waiting"
+    assert answer["position"] == {"queue": queue, "holder": None, "since": since}
 
 
 @pytest.mark.parametrize("query", ["message_id=m1", "correlation_id=m1", "header.tenant=a"])
@@ -210,9 +210,9 @@ async def test_what_cannot_be_asked_is_refused(client: httpx2.AsyncClient, query
 
 async def test_the_command_line_tells_a_conversation_as_a_tree(world: World, run: Command) -> None:  # noqa: F811
     await tell_links(world)
-    told = await run("conversation", GOT)
-    assert told.code == 0, told.err
-    first, outcome, *lines = told.out.splitlines()
+    done = await run("conversation", GOT)
+    assert done.code == 0, done.err
+    first, outcome, *lines = done.out.splitlines()
     assert first == f"rpc led to 1 more message in under 1 ms. {OPEN}"
     assert outcome == "open"
     assert [line.rpartition("(")[2] for line in lines] == [

@@ -24,7 +24,7 @@ def test_a_closed_event_gives_the_focus_back_to_its_row(demo: Served, open_page:
     row.locator("td").nth(1).click()
     press(page, "Close the event (Esc)")
     expect(page.locator(".drawer")).to_have_count(0)
-    expect(row.get_by_role("link")).to_be_focused()
+    expect(row.locator("[data-focus]")).to_be_focused()
 
 
 def test_a_closed_event_that_has_no_row_leaves_the_focus_in_the_page(

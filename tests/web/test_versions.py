@@ -15,7 +15,7 @@ from tests.web.benchmark import is_data, signed_in, transferred
 from tests.web.conftest import OpenPage
 from tests.web.past import demo_world
 from tests.web.service import Served, running
-from tests.web.test_files import PARTS, SCRIPTS, TABS
+from tests.web.test_files import FILES, PARTS, SCRIPTS, TABS
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,11 @@ def test_a_script_exports_the_same_alone_and_joined_with_others(
     """The browser's own loader is the judge: what it makes of each file by its plain name."""
     page = open_page(demo, "#/jobs")
     expect(page.locator("h1")).to_be_visible()
-    parts = [*TABS, *sorted(PARTS - {*TABS})]  # these are loaded by tabs
+    parts = [*TABS]
+    for part in parts:  # each after one that imports it
+        targets = re.findall(r'import\("(.+?)"\)', FILES[part].decode())
+        parts += sorted({(part.parent / target).resolve() for target in targets} - {*parts})
+    parts += sorted(PARTS - {*parts})
     found = page.evaluate(SAME, [path.relative_to(service.WEB).as_posix() for path in parts])
     assert found["other"] == []
     ours = {path.relative_to(service.WEB).as_posix() for path in SCRIPTS}
