@@ -373,17 +373,31 @@ def test_of_several_copies_only_the_one_that_failed_is_said_to_be_rejected(
     assert shapes == [["queued", "rejected"], ["queued", "back"]]
 
 
-@pytest.mark.parametrize(("seconds", "pixels"), [(2.1, 1000), (0.00042, 300), (86_400, 700)])
-def test_ticks_are_round_and_far_enough_apart(
-    told: Told, open_page: OpenPage, seconds: float, pixels: int
+@pytest.mark.parametrize(
+    ("begin", "seconds", "pixels", "first"),
+    [
+        (0, 2.1, 1000, ["0", "0.5 s", "1.0 s"]),
+        (0, 0.00042, 300, ["0", "200 µs"]),
+        (0, 0.000005, 900, ["0", "1 µs", "2 µs"]),
+        (0, 0.0052, 900, ["0", "1 ms", "2 ms"]),
+        (3.2, 0.5, 900, ["3.2 s", "3.3 s"]),
+        (75, 1, 900, ["75.0 s", "75.2 s"]),
+        (0, 86_400, 700, ["0", "5 h 33 min"]),
+    ],
+)
+def test_ticks_are_round_far_enough_apart_and_told_apart(
+    told: Told, open_page: OpenPage, begin: float, seconds: float, pixels: int, first: list[str]
 ) -> None:
-    ticks = open_page(told.server).evaluate(
-        """async ([to, pixels]) => {
+    drawn = open_page(told.server).evaluate(
+        """async ([from, to, pixels]) => {
           const { ticksOf } = await import("/app/conversations/waterfall-layout.js");
-          return ticksOf({ from: 0, to }, pixels);
+          return ticksOf({ from, to }, pixels);
         }""",
-        [seconds, pixels],
+        [begin, begin + seconds, pixels],
     )
+    labels, ticks = [tick["label"] for tick in drawn], [tick["at"] for tick in drawn]
+    assert labels[: len(first)] == first
+    assert len({*labels}) == len(labels)
     steps = {f"{b - a:.3g}" for a, b in itertools.pairwise(ticks)}
     assert len(steps) == 1
     [step] = steps

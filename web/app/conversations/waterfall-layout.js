@@ -1,5 +1,5 @@
 // From messages to rectangles and words: time to the right, a row for each copy of a message. Pure.
-import { moment, visible } from "../core/format.js";
+import { moment, seconds, visible } from "../core/format.js";
 import { serviceIn } from "../ui/names.js";
 import { nameOf, spellBefore, took } from "./model.js";
 
@@ -52,13 +52,17 @@ export function scaleOf({ from, to }, pixels) {
   return (seconds) => (seconds - from) * perSecond;
 }
 
-/** Round times between `from` and `to`, about one to `spacing` pixels. */
+/** Round times between `from` and `to`, about one to `spacing` pixels, each with its label. */
 export function ticksOf({ from, to }, pixels, spacing = 110) {
-  const rough = ((to - from) * spacing) / Math.max(pixels, 1);
-  const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1e-9)));
-  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
+  const rough = Math.max(((to - from) * spacing) / Math.max(pixels, 1), 1e-6); // events have microseconds
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough * (1 - 1e-9));
+  // All in the unit of the last, with as many digits as tell one from the next.
+  const [unit, perSecond] = to < 0.001 ? ["µs", 1e6] : to < 1 ? ["ms", 1000] : ["s", 1];
+  const digits = Math.max(0, -Math.floor(Math.log10(step * perSecond) + 1e-9));
+  const label = (at) => (to >= 60 && !digits ? seconds(at) : `${(at * perSecond).toFixed(digits)} ${unit}`);
   const ticks = [];
-  for (let n = Math.ceil(from / step - 1e-9); n * step <= to + step * 1e-9; n += 1) ticks.push(n * step);
+  for (let n = Math.ceil(from / step - 1e-9); n * step <= to + step * 1e-9; n += 1) ticks.push({ at: n * step, label: n ? label(n * step) : "0" });
   return ticks;
 }
 

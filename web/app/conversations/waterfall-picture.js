@@ -1,7 +1,7 @@
 // The waterfall as a picture that speaks for itself: its subject, its time zone, and its address. Pure.
 import { dateTime, said, visible, zone } from "../core/format.js";
 import { titleOf } from "./words.js";
-import { nameOf, took } from "./model.js";
+import { nameOf } from "./model.js";
 import { fitted, path, rect, text } from "./shapes.js";
 import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, ROW, rowShapes, scaleOf, ticksOf, toneOf } from "./waterfall-layout.js";
 
@@ -25,9 +25,9 @@ export default function waterfallDrawing(model, rows, services, link = location.
   const shapes = [
     plain(EDGE, 34, fitted(titleOf(answer), WIDTH - 2 * EDGE, 20), { size: 20, bold: true }),
     plain(EDGE, 56, fitted(said(answer.sentence), WIDTH - 2 * EDGE, 13), { size: 13 }),
-    ...ticksOf(span, pixels).flatMap((at) => [
+    ...ticksOf(span, pixels).flatMap(({ at, label }) => [
       path(`M${left + x(at)} ${TOP - 22}V${TOP + shown.length * ROW}`, "--line"),
-      plain(left + x(at) + 4, TOP - 10, at ? took(at) : "0", { size: 11, fill: "--ink-soft" }),
+      plain(left + x(at) + 4, TOP - 10, label, { size: 11, fill: "--ink-soft" }),
     ]),
     ...shown.flatMap((row, n) => rowOf(row, TOP + n * ROW, { model, x, left, pixels, plain })),
   ];

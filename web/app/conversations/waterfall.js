@@ -2,7 +2,7 @@
 import { useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { plural, seconds, visible } from "../core/format.js";
+import { plural, visible } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
 import { useResource } from "../core/resource.js";
 import { patch } from "../core/route.js";
@@ -172,7 +172,7 @@ function Axis({ span, pixels, x, onSpan }) {
     onPointerMove=${move} onPointerUp=${() => (drag.current = null)}>
     <span class="conv-axis-name">Message, from</span>
     <div class="conv-axis-time" aria-hidden="true">
-      ${ticksOf(span, pixels).map((at) => html`<span key=${at} style=${{ left: `${x(at)}px` }}>${pixels - x(at) < LABEL ? "" : at ? seconds(at) : "0"}</span>`)}
+      ${ticksOf(span, pixels).map(({ at, label }) => html`<span key=${at} style=${{ left: `${x(at)}px` }}>${pixels - x(at) < LABEL ? "" : label}</span>`)}
     </div>
   </div>`;
 }
