@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.release.conftest import CHECKOUT
 
 
@@ -18,6 +20,7 @@ def test_the_sums_are_those_of_all_files(dist: Path) -> None:
     assert listed == {file.name for file in dist.iterdir()} - {"SHA256SUMS"}
 
 
+@pytest.mark.timeout(3600)
 def test_a_second_build_in_another_folder_has_the_same_bytes(dist: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     subprocess.run([sys.executable, "-m", "tools.release", again], cwd=CHECKOUT, check=True)

