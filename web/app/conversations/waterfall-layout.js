@@ -23,7 +23,8 @@ const TONES = {
   settled: { fill: "--good", stroke: "--good", ink: "--ink-on-fill" },
   held: { fill: null, stroke: "--good", dash: "5 3" },
 };
-const USUAL = { fill: "--line", stroke: null };
+export const USUAL = { fill: "--line", stroke: null };
+export const USUAL_WORDS = "usual, median to 9 of 10";
 const BEYOND = { fill: "--bad", stroke: null };
 const CLEARLY = 1.5; // times the usual, and beyond what trace messages resolve
 const LEAST_BEYOND = 0.01; // s

@@ -3,7 +3,7 @@ import { dateTime, said, visible, zone } from "../core/format.js";
 import { titleOf } from "./words.js";
 import { nameOf } from "./model.js";
 import { fitted, path, rect, text } from "./shapes.js";
-import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, ROW, rowShapes, scaleOf, ticksOf, toneOf } from "./waterfall-layout.js";
+import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, ROW, rowShapes, scaleOf, ticksOf, toneOf, USUAL, USUAL_WORDS } from "./waterfall-layout.js";
 
 const WIDTH = 1200;
 const NAMES = 300;
@@ -32,6 +32,10 @@ export default function waterfallDrawing(model, rows, services, link = location.
     ...shown.flatMap((row, n) => rowOf(row, TOP + n * ROW, { model, x, left, pixels, plain })),
   ];
   let y = TOP + shown.length * ROW + EDGE;
+  if (model.usual?.size) {
+    shapes.push(rect(left, y - 8, 2 * INDENT, INDENT, { r: 0, ...USUAL }), plain(left + 3 * INDENT, y + 3, USUAL_WORDS, { size: 11, fill: "--ink-soft" }));
+    y += EDGE;
+  }
   if (services?.length) y = strip(shapes, services, y, plain);
   shapes.push(plain(EDGE, y + 14, fitted(`${dateTime(answer.began_at)} (${zone()}) in ${visible(answer.vhost)} · ${link}`, WIDTH - 2 * EDGE, 11), { size: 11, fill: "--ink-soft" }));
   return { width: WIDTH, height: y + 14 + EDGE, shapes };

@@ -13,7 +13,7 @@ import { serviceIn } from "../ui/names.js";
 import { afterText, countBelow, isInner, nameOf, rowsOf } from "./model.js";
 import { Rows } from "./rows.js";
 import { paint } from "./shapes-view.js";
-import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, ROW, rowShapes, scaleOf, ticksOf, toneOf, usualOf } from "./waterfall-layout.js";
+import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, ROW, rowShapes, scaleOf, ticksOf, toneOf, USUAL_WORDS, usualOf } from "./waterfall-layout.js";
 import { slackText, timesOf } from "./words.js";
 
 const HEAD = 28;
@@ -254,7 +254,7 @@ const Key = ({ kind }) => html`<svg width="18" height="16">${MARKED.has(kind)
 const Legend = ({ kinds, hasUsual }) => html`<div class="conv-legend small soft" aria-hidden="true">
   ${kinds.map((kind) => html`<span key=${kind}><${Key} kind=${kind} />${KINDS[kind]}</span>`)}
   <span><i class="conv-key critical"></i>critical path</span>
-  ${hasUsual && html`<span><i class="conv-key usual"></i>usual, median to 9 of 10; red: longer</span>`}
+  ${hasUsual && html`<span><i class="conv-key usual"></i>${USUAL_WORDS}; red: longer</span>`}
 </div>`;
 
 function linesOf(message, model) {
