@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from app.store import Store
@@ -39,6 +40,15 @@ def order(number: int) -> list[Record]:
         Publish(PUBLISHER, "", ("c",), (), _message(f"c-{number}", f"order-{number}"), b"paid"),
         Publish(RELAY, "", ("b",), (), _message(f"b-{number}", f"order-{number}"), b"bill"),
     ]
+
+
+def side_by_side(chance: random.Random) -> Iterator[Record]:
+    """The records of 20 orders, several at a time, which end at different times."""
+    left = [order(number) for number in range(20)]
+    while left:
+        one = chance.choice(left[:4])
+        yield one.pop(0)
+        left = [each for each in left if each]
 
 
 # The publishing connection is handed something now and then: no policy looks wrong by that.

@@ -28,7 +28,7 @@ from model.event import Event
 from model.times import DAY, HOUR, MINUTE
 from model.words import Disposition, EventType, Match
 from tests.contract.broker import BEGINNING, Broker
-from tests.contract.outbox import START, order, tell, tracker_by
+from tests.contract.outbox import START, side_by_side, tell, tracker_by
 from tests.contract.test_settlements import Trace
 from tests.contract.test_watching import whole
 
@@ -123,11 +123,8 @@ async def test_without_settlements_handling_lasts_as_conversations_say(
     trace_id = (await store.traces.create("/", Policy.channel)).id
     set_clock(store, START + HOUR)
     chance, tracker = random.Random(seed), tracker_by(Policy.channel)
-    left = [order(number) for number in range(20)]
-    while left:  # several at a time, which end at different times
-        one = chance.choice(left[:4])
-        await tell(store, trace_id, tracker, [one.pop(0)])
-        left = [each for each in left if each]
+    for record in side_by_side(chance):
+        await tell(store, trace_id, tracker, [record])
         if chance.random() < 0.3:
             await count(store, chance, 1)
     await count(store, chance)

@@ -17,7 +17,7 @@ from model.durations import OwnerKind, counted_period, step_of
 from model.times import HOUR
 from model.words import EventType, Match
 from tests.contract.broker import BEGINNING, QUEUES, Broker
-from tests.contract.outbox import START, order, tell, tracker_by
+from tests.contract.outbox import START, side_by_side, tell, tracker_by
 from tests.contract.test_durations import all_events, count, set_clock
 from tests.contract.test_settlements import Trace
 
@@ -80,11 +80,8 @@ async def test_a_queues_traffic_is_what_its_events_and_waiting_copies_say(
 async def test_usual_times_are_those_of_the_events(store: Store, trace_id: int, seed: int) -> None:
     set_clock(store, START + HOUR)
     chance, tracker = random.Random(seed), tracker_by(Policy.channel)
-    left = [order(number) for number in range(20)]
-    while left:  # several at a time, which end at different times
-        one = chance.choice(left[:4])
-        await tell(store, trace_id, tracker, [one.pop(0)])
-        left = [each for each in left if each]
+    for record in side_by_side(chance):
+        await tell(store, trace_id, tracker, [record])
     await count(store, chance)
     events = await all_events(store)
     waits = defaultdict(list)
