@@ -58,8 +58,8 @@ def root(
     folder.chmod(0o755)  # it becomes / for users of all kinds
     root = Root(folder, SYSTEMS[request.param])
     (folder / "etc/hosts").write_text("127.0.0.1 localhost\n")
-    shutil.copy(packages[0], folder / "root/rabbitmq-itc.deb")
-    root.done("apt-get install --yes --quiet --no-install-recommends /root/rabbitmq-itc.deb")
+    shutil.copy(packages[0], folder / "tmp/rabbitmq-itc.deb")
+    root.done("apt-get install --yes --quiet --no-install-recommends /tmp/rabbitmq-itc.deb")
     yield root
     shutil.rmtree(folder)
 

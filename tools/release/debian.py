@@ -40,11 +40,11 @@ def package(commit: Commit, wheel: Path, python: Path, folder: Path) -> None:
         _copy(unit, root / "usr/lib/systemd/system" / unit.name)
     _copy(sources / "debian" / "environment", root / "etc" / NAME / "environment")
     _copy(commit.source / "LICENSE", root / "usr/share/doc" / NAME / "copyright")
-    link = root / "usr/bin" / NAME
-    link.parent.mkdir(parents=True)
-    link.symlink_to(f"/opt/{NAME}/bin/{NAME}")
     _document(commit, python, home / "lib", root / "usr/share")
     _describe(commit, root, series, following)
+    link = root / "usr/bin" / NAME  # not counted: it may lead to a file of this machine
+    link.parent.mkdir(parents=True)
+    link.symlink_to(f"/opt/{NAME}/bin/{NAME}")
     _settle(commit, root)
     _pack(commit, root, folder)
 
@@ -103,10 +103,11 @@ def _document(commit: Commit, python: Path, packages: Path, share: Path) -> None
 def _describe(commit: Commit, root: Path, series: str, following: str) -> None:
     templates = commit.source / "deploy" / "debian"
     control = root / "DEBIAN"
-    size = sum(file.stat().st_size for file in files_below(root).values())
+    files = files_below(root)
+    size = sum(file.stat().st_size for file in files.values())
     sums = "".join(
         f"{md5(file.read_bytes(), usedforsecurity=False).hexdigest()}  {name}\n"
-        for name, file in sorted(files_below(root).items())
+        for name, file in sorted(files.items())
     )
     control.mkdir()
     for script in ("postinst", "prerm"):
