@@ -171,5 +171,5 @@ function Whereabouts({ id }) {
   const { data, error } = useResource(load, [id, vhost.value], { every: 0 });
   return html`<${Empty} title=${html`No conversation has <${Value}>${id}<//>`}
     actions=${html`${toAll()}<a class="button" href=${href("events", { q: id })}>Look among the events</a>`}>
-    <span role="status">${data ? said(sentence(data.sentence)) : error ? reasonOf(error) : "Asking whether it was ever here …"}</span><//>`;
+    <span role="status">${data ? sentence(data.sentence) : error ? reasonOf(error) : "Asking whether it was ever here …"}</span><//>`;
 }

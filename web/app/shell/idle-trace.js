@@ -11,6 +11,6 @@ export default function IdleTrace({ trace: { vhost, state, gaps, last_error: err
   const since = gaps.findLast((gap) => !gap.until && !isChosen(gap))?.since;
   return html`<${Alert} tone="warn" action=${mayWrite.value && html`<${TraceButton} vhost=${vhost} state=${state} main />`}>
     <strong><${Value}>${vhost}<//> is not being recorded</strong>${since && html` since <span class="tabular">${moment(since)}</span>`}: its trace ${state === "failed" ? "failed" : "was stopped"}.
-    ${" "}${state === "failed" && error && html`<${Value}>${sentence(error)}<//> `}What happens until it is started is lost.${!mayWrite.value && " Ask an administrator to start it."}
+    ${" "}${state === "failed" && error && html`${sentence(error)} `}What happens until it is started is lost.${!mayWrite.value && " Ask an administrator to start it."}
   <//>`;
 }

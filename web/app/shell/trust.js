@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { clockTime, count, dateTime, inOurTime, moment, plural, sentence, visible } from "../core/format.js";
+import { clockTime, count, dateTime, moment, plural, said, sentence, visible } from "../core/format.js";
 import { isStale, outage } from "../core/health.js";
 import { helpRead } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
@@ -130,7 +130,7 @@ function Age({ at }) {
 const Gaps = ({ gaps, still }) => html`<ul>${gaps.slice(-MOST_GAPS).reverse().map(
   (gap) => html`<li key=${`${gap.vhost} ${gap.id}`}>
     <span class="tabular">${dateTime(gap.since)}${gap.until ? ` to ${clockTime(gap.until)}` : still}</span>
-    ${gap.vhost && !vhost.value && html` in <${Value}>${gap.vhost}<//>`}: <${Value}>${inOurTime(gap.reason)}<//></li>`,
+    ${gap.vhost && !vhost.value && html` in <${Value}>${gap.vhost}<//>`}: ${said(gap.reason)}</li>`,
 )}</ul>`;
 
 /** The gaps and the doubts themselves. */
@@ -150,7 +150,7 @@ function Why({ known: { gaps: listed, gap_count, doubts, caveats = doubts } }) {
   return html`<details class="trust-why" key=${view.value} ref=${box}>
     <summary>Why?</summary>
     <div class="sheet">
-      ${caveats.length > 0 && html`<ul>${caveats.map((text) => html`<li key=${text}><${Value}>${sentence(text)}<//></li>`)}</ul>`}
+      ${caveats.length > 0 && html`<ul>${caveats.map((text) => html`<li key=${text}>${sentence(text)}</li>`)}</ul>`}
       ${gaps.length > 0 &&
       html`<p><strong>Gaps</strong></p>
         <${Gaps} gaps=${gaps} still=", still open" />
