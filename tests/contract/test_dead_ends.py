@@ -41,7 +41,7 @@ async def test_who_waits_for_two_keys_does_not_leave_the_other_one_done(
     at_rest = await verdict(store, "rest", records, 1.0, Via.conversation)
     # The credits that were matched with orders, by the orders' keys or new ones.
     assert at_rest.outcomes["ended: unknown"] >= 8
-    reason = " published for others since, and names nothing that came of a message here"
+    reason = " has published since, but only for other messages"
     assert all(sentence.endswith(reason) for sentence in at_rest.sentences)
 
 
