@@ -1,8 +1,9 @@
 """The pace of a participant: how long it takes until it publishes for a delivery, by its own past.
 
-Of ``n`` steps the longest is exceeded ``c`` times over with a chance of ``n ** -c``, if durations
-are spread exponentially, and more rarely if they are bounded. So the more steps are known, the
-sooner a participant has had its time: ten times the longest of three, and twice that of 300.
+Of ``n`` durations that are spread exponentially the median is ``log 2`` times their mean and the
+longest ``log n`` times, and the next one exceeds ``log 1/p`` times their mean with a chance of
+``p``. So the distance from the median to the longest tells how far beyond that the next one may be:
+the less far, the more are known and the less they differ.
 
 Time passes only while the participant is seen at work: between two of its publishes no more counts
 than it usually takes. One that stands still publishes nothing, and then what it owes at once.
@@ -17,7 +18,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-LEAST_STEPS, LEAST_MULTIPLE = 8, 2.0
+LEAST_STEPS, LEAST_MULTIPLE = 16, 1.5
 _CHANCE = 1e-5
 
 
@@ -41,9 +42,9 @@ class Pace:
         self._work = [0]
         for earlier, later in pairwise(published_at):
             self._work.append(self._work[-1] + min(later - earlier, self._most))
-        self.longest = max((self.work_between(*step) for step in steps), default=0)
-        is_known = len(steps) >= LEAST_STEPS
-        self.patience = self.longest * multiple(len(steps)) if is_known else math.inf
+        durations = [self.work_between(*step) for step in steps]
+        self.longest = max(durations, default=0)
+        self.patience = longest_to_expect(durations) if len(steps) >= LEAST_STEPS else math.inf
 
     def has_had_time(self, since: int) -> bool:
         """Tell whether it was at work since then for longer than it takes, as far as is known."""
@@ -63,6 +64,9 @@ class Pace:
 _NONE = Handling(0, 0)
 
 
-def multiple(steps: int) -> float:
-    """The multiple of the longest of so many steps that the next one does not exceed."""
-    return max(LEAST_MULTIPLE, -math.log(_CHANCE) / math.log(steps))
+def longest_to_expect(durations: Sequence[int]) -> float:
+    """The duration that the next one does not exceed, by those that are known, two at least."""
+    longest, usual = max(durations), median(durations)
+    steps = math.log(len(durations))
+    beyond = max(-math.log(_CHANCE) - steps, 0) / (steps - math.log(2))
+    return max(longest + beyond * (longest - usual), LEAST_MULTIPLE * longest)

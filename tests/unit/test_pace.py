@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from model.conversations.pace import LEAST_STEPS, Handling, Pace, multiple
+from model.conversations.pace import LEAST_STEPS, Handling, Pace, longest_to_expect
 
 MILLISECOND, SECOND = 1_000, 1_000_000
 
@@ -19,7 +19,7 @@ def steady(count: int, took: int, every: int, until: int | None = None) -> Pace:
 
 
 @pytest.mark.parametrize(
-    ("ago", "has_had_time"), [(0, False), (400, False), (450, True), (1_000, True)]
+    ("ago", "has_had_time"), [(0, False), (290, False), (310, True), (1_000, True)]
 )
 def test_who_is_at_work_has_had_its_time_soon(ago: int, has_had_time: bool) -> None:
     pace = steady(300, 200 * MILLISECOND, 50 * MILLISECOND)
@@ -52,16 +52,23 @@ def test_few_steps_tell_nothing(count: int) -> None:
 
 
 def test_the_more_steps_are_known_the_sooner_their_longest_tells() -> None:
-    multiples = [multiple(steps) for steps in (3, LEAST_STEPS, 16, 64, 300, 10_000)]
-    assert multiples == sorted(multiples, reverse=True)
-    assert 10 < multiples[0] < 11
-    assert multiples[-2:] == pytest.approx([2.02, 2.0], abs=0.01)
+    times = [longest_to_expect([1, 2] * (steps // 2)) for steps in (LEAST_STEPS, 64, 300, 10_000)]
+    assert times == sorted(times, reverse=True)
+    assert times[0] == pytest.approx(2 + 0.5 * 4.2, abs=0.01)
+    assert times[-1] == 3.0, "half as long again as the longest, at least"
 
 
-@pytest.mark.parametrize("count", [LEAST_STEPS, 16, 64, 256])
+def test_the_less_steps_differ_the_sooner_their_longest_tells() -> None:
+    times = [longest_to_expect([usual] * 63 + [100]) for usual in (100, 90, 50, 10, 0)]
+    assert times == sorted(times)
+    assert times[0] == 150
+    assert times[-1] == pytest.approx(312, abs=1)
+
+
+@pytest.mark.parametrize("count", [LEAST_STEPS, 64, 256])
 def test_a_step_spread_exponentially_hardly_ever_takes_longer(count: int) -> None:
     chance, longer, trials = random.Random(count), 0, 2_000
     for _ in range(trials):
         durations = [chance.expovariate(1 / SECOND) for _ in range(count + 1)]
-        longer += durations[0] > multiple(count) * max(durations[1:])
+        longer += durations[0] > longest_to_expect(durations[1:])
     assert longer <= 2
