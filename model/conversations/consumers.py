@@ -32,8 +32,8 @@ class PublisherRecord(NamedTuple):
     for none. ``evidence`` are its counts. ``newest`` are all its publishes after the event
     ``cutoff``. A publish that begins a conversation of its own counts as neither of them, and
     ``only_begins`` says that it publishes nothing else. ``first_at`` is its first event's time, 0
-    if that is gone. ``unkeyed`` is its last publish that has no key of an earlier message, or an
-    event before which there may be one; None where keys do not count. ``handed`` are its
+    if that is gone. ``unexplained`` is its last publish that neither names a cause nor, along keys,
+    has one of an earlier message, or an event before which there may be one. ``handed`` are its
     deliveries, and ``may_be_half`` says that another may publish for its program.
     """
 
@@ -43,13 +43,13 @@ class PublisherRecord(NamedTuple):
     cutoff: int = 0
     only_begins: bool = False
     first_at: int = 0
-    unkeyed: int | None = None
+    unexplained: int = 0
     handed: int = FEW
     may_be_half: bool = False
 
-    def goes_by_keys_since(self, event: int) -> bool:
-        """Tell whether all that it published since has a key of an earlier message."""
-        return bool(self.evidence.reactions) and self.unkeyed is not None and self.unkeyed < event
+    def explains_all_since(self, event: int) -> bool:
+        """Tell whether it reacts, and all that it published since says to which message."""
+        return bool(self.evidence.reactions) and self.unexplained < event
 
     def may_be_at_its_first(self, moment: int, patience: int) -> bool:
         """Tell whether it never published, and may yet: it is new."""
@@ -102,8 +102,8 @@ def silent_consumers(
     since, though they do for other messages, or never yet, but were handed it just now; for halves
     another may have published.
     Deliveries that were rejected or are in hand do not count, nor ``dead_ends`` whose participants
-    have had their time, and published since by earlier messages' keys alone. Suggestions count as
-    neither named nor part of the conversation.
+    have had their time, and explain all that they published since. Suggestions count as neither
+    named nor part of the conversation.
     """
     if via is Via.any:
         return NO_SILENCE
@@ -136,8 +136,8 @@ def silent_consumers(
         newer = {publish for publish in record.newest if publish > event.id}
         if _goes_on_after_reply(event, members):
             continue
-        has_key = bool(members.events[message].keys)
-        if has_key and event.id in dead_ends and record.goes_by_keys_since(event.id):
+        tells = via is Via.links or bool(members.events[message].keys)
+        if tells and event.id in dead_ends and record.explains_all_since(event.id):
             pace, since = paces.get(event.participant, NO_PACE), event.recorded_at
             is_waited_for = _is_waited_for(pace, since, since, moment, patience)
             if is_waited_for and not record.only_begins:

@@ -27,6 +27,7 @@ from app.store.conversations import conversing
 from app.stored.capture import Batch
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Tracker
 from app.tracker.links import BUILT_IN, Rules
+from app.tracker.quiet import Quiet
 from model.conversations.messages import Outcome
 from model.words import Via
 
@@ -70,8 +71,10 @@ class Record(NamedTuple):
     record: Publish | Deliver
 
 
-def run(programs: Sequence[Program], beginnings: int, seed: int) -> list[Record]:
-    """All that the broker tells of a run, in order."""
+def run(
+    programs: Sequence[Program], beginnings: int, seed: int, *, one_way: bool = False
+) -> list[Record]:
+    """All that the broker tells of a run, in order; messages of all types may go ``one_way``."""
     dice, records = random.Random(seed), list[Record]()
     todo: list[tuple[int, int, Program, str, dict[str, Any] | None, frozenset[int], Any]] = []
     waiting: defaultdict[tuple[str, Reaction, str], list[Any]] = defaultdict(list)
@@ -109,18 +112,17 @@ def run(programs: Sequence[Program], beginnings: int, seed: int) -> list[Record]
                 "message_id": f"m{messages}",
             }
             queues = tuple(each.name for each in programs if what in each.receives)
-            sent = Publish(channel, "x", (what,), queues, given, b"")
+            keys = ("task",) if one_way else (what,)
+            sent = Publish(channel, "x", keys, queues, given, b"")
             records.append(Record(at, turn, roots, messages, sent))
             for each in programs:
                 if what in each.receives:
-                    got = Deliver(
-                        _channel(each, programs), "x", (what,), each.name, False, given, b""
-                    )
+                    got = Deliver(_channel(each, programs), "x", keys, each.name, False, given, b"")
                     later(at + span(WAIT), each, "deliver", None, roots, (messages, got))
             continue
         message, got = what
         records.append(Record(at, turn, roots, message, got))
-        kind = got.routing_keys[0]
+        kind = got.properties["type"]
         for reaction in _reactions(program, kind):
             own_roots = roots
             if reaction.waits_for is not None:
@@ -192,7 +194,7 @@ async def verdict(
     It is said ``later``, in µs after that, when nothing more has.
     """
     trace = await store.traces.create(vhost, Policy.client)
-    tracker = Tracker(Policy.client, Bounds(), rules=Rules(BUILT_IN))
+    tracker = Tracker(Policy.client, Bounds(), quiet=Quiet(), rules=Rules(BUILT_IN))
     past = records[: round(len(records) * share)]
     with_time = pytest.MonkeyPatch()
     with_time.setattr(conversing, "present", lambda: past[-1].at + (later or LONG * (share == 1)))
@@ -325,7 +327,7 @@ APPLICATIONS: Mapping[str, Application] = {
             orders=_TELLS_TWO,
             stock=Program("stock", ("accepted", "noted"), {"accepted": [Reaction("reserved")]}),
         ),
-        (Via.conversation,),
+        _NAMED,
     ),
     "a worker that is slow with one type of two": Application(
         _changed(
@@ -340,6 +342,17 @@ APPLICATIONS: Mapping[str, Application] = {
             ),
             loyalty=Program("loyalty", ("paid", "filed")),
         ),
+        _NAMED,
+    ),
+    # As Celery's: what leads on and what does not come in conversations of their own.
+    "a worker that answers others": Application(
+        [
+            Program("packers", begins="packed"),
+            Program("shop", begins="placed", begins_after=600),
+            Program("orders", ("placed",), {"placed": [Reaction("noted")]}),
+            Program("stock", ("noted", "packed"), {"packed": [Reaction("settled")]}),
+            Program("desk", ("settled",)),
+        ],
         _NAMED,
     ),
     "an audit that publishes now and then": Application(
@@ -357,13 +370,23 @@ def _matching(**matched: Any) -> Program:
     return Program(
         "matching",
         ("sent", "credited"),
-        {"sent": [Reaction("matched", waits_for="credited", **matched)]},
+        {
+            "sent": [
+                Reaction("matched", waits_for="credited", **matched),
+                Reaction("noted", **matched),
+            ]
+        },
     )
 
 
 JOINS: Mapping[str, Application] = {
     name: Application(
-        [*shop(names=names), _CREDITS, _matching(**matched), Program("ledger", ("matched",))]
+        [
+            *shop(names=names),
+            _CREDITS,
+            _matching(**matched),
+            Program("ledger", ("matched", "noted")),
+        ]
     )
     for name, names, matched in (
         ("who waits for two keys, and goes on by one", False, {"names": False}),

@@ -5,18 +5,35 @@ from __future__ import annotations
 import pytest
 
 from app.store import Store
+from app.stored.conversations import ConversationFilter
+from app.stored.reading import EventFilter
+from app.tracker import Publish
+from model.conversations.messages import Outcome
 from model.words import Via
 from tests.contract.endings import APPLICATIONS, JOINS, UNEVEN, run, verdict
 
 
-async def test_what_leads_to_nothing_leaves_no_conversation_open_that_has_a_key(
+@pytest.mark.parametrize("via", [Via.links, Via.conversation])
+async def test_what_leads_to_nothing_leaves_no_conversation_open(store: Store, via: Via) -> None:
+    records = run(APPLICATIONS["a worker that answers one type of two"].programs, 8, 3)
+    at_rest = await verdict(store, "/", records, 1.0, via)
+    assert at_rest.decided == at_rest.ended == 8
+    page = await store.conversations.list(EventFilter(), ConversationFilter(), via)
+    assert {each.outcome for each in page.items} == {Outcome.done}, "lists say the same"
+
+
+async def test_quiet_events_before_its_first_do_not_hide_how_a_program_began(
     store: Store,
 ) -> None:
-    records = run(APPLICATIONS["a worker that answers one type of two"].programs, 8, 3)
-    at_rest = await verdict(store, "keys", records, 1.0, Via.conversation)
-    assert at_rest.decided == at_rest.ended == 8
-    by_links = await verdict(store, "links", records, 1.0, Via.links)
-    assert by_links.decided < 8
+    """As Celery's workers, which greet each other before they have anything to do."""
+    records = run(APPLICATIONS["a worker that answers others"].programs, 8, 3)
+    channels = dict.fromkeys(record.record.channel for record in records)
+    greetings = [
+        records[0]._replace(record=Publish(channel, "celeryev", ("worker.online",), (), {}, b""))
+        for channel in channels
+    ]
+    at_rest = await verdict(store, "/", [*greetings, *records], 1.0)
+    assert at_rest.decided == at_rest.ended == 16
 
 
 async def test_who_is_slow_with_a_type_is_waited_for(store: Store) -> None:
@@ -31,18 +48,22 @@ async def test_who_is_slow_with_a_type_is_waited_for(store: Store) -> None:
     )
 
 
-@pytest.mark.parametrize("name", JOINS)
-async def test_who_waits_for_two_keys_does_not_leave_the_other_one_done(
-    store: Store, name: str
+@pytest.mark.parametrize(
+    ("name", "via", "one_way"),
+    [(name, Via.conversation, False) for name in JOINS]
+    + [(name, Via.links, True) for name in JOINS if "names" in name],
+)
+async def test_who_waits_for_two_messages_does_not_leave_the_other_one_done(
+    store: Store, name: str, via: Via, one_way: bool
 ) -> None:
-    records = run(JOINS[name].programs, 8, 3)
-    while_busy = await verdict(store, "busy", records, 0.9, Via.conversation, 4)
+    records = run(JOINS[name].programs, 8, 3, one_way=one_way)
+    while_busy = await verdict(store, "busy", records, 0.9, via, 4)
     assert while_busy.lies == []
-    at_rest = await verdict(store, "rest", records, 1.0, Via.conversation)
+    at_rest = await verdict(store, "rest", records, 1.0, via)
     # The credits that were matched with orders, by the orders' keys or new ones.
     assert at_rest.outcomes["ended: unknown"] >= 8
-    reason = " has published since, but only for other messages"
-    assert all(sentence.endswith(reason) for sentence in at_rest.sentences)
+    reason = " published for others since, and names nothing that came of a message here"
+    assert all(reason in sentence for sentence in at_rest.sentences)
 
 
 @pytest.mark.long(180)

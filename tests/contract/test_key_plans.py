@@ -15,6 +15,7 @@ from app.store import Store
 from app.stored.conversations import ConversationFilter
 from app.stored.reading import EventFilter
 from model.words import Via
+from tests.contract.endings import APPLICATIONS, run, verdict
 from tests.contract.history import RUN, number_from
 from tests.contract.links import LinkedHistory
 from tests.key_plans import of_keys, through_a_trace
@@ -98,6 +99,17 @@ async def test_conversations(store: Store, database_url: str, ids: list[int]) ->
         with plans(store, database_url) as found:
             await store.conversations.list(asked, ConversationFilter(), Via.conversation)
             _check(found)
+
+
+async def test_dead_ends(store: Store, database_url: str) -> None:
+    """What led from deliveries is looked up, however many events there are."""
+    records = run(APPLICATIONS["a worker that answers one type of two"].programs, 8, 3)
+    with plans(store, database_url) as found:
+        at_rest = await verdict(store, "/", records, 1.0, Via.conversation)
+    assert at_rest.decided == 8
+    _check(found)
+    through_all = re.compile(r"SCAN (d|effect|events|edges)\b")
+    assert [step for plan in found for step in plan if through_all.match(step)] == []
 
 
 async def test_walks_and_chains(store: Store, database_url: str, ids: list[int]) -> None:

@@ -101,7 +101,6 @@ class Everything:
             first_at=its[-1].recorded_at,
             handed=self.who[number].seq - self.who[number].published,
             may_be_half=self.may_be_half(number),
-            unkeyed=0 if via is Via.conversation else None,
         )
         if not reactions:
             return record
@@ -112,13 +111,17 @@ class Everything:
         unnamed = 0
         if reactions > explained + spanned:
             unnamed = next((each for each in listed if each not in known), before)
-        unkeyed = record.unkeyed
+        unexplained = unnamed
         if via is Via.conversation:
-            reacted = (each for each in published if each in looked_at and each.id in listed)
-            unkeyed = next((each.id for each in reacted if not self.has_old_key(each)), before)
+            foreign = (each for each in published if not self.has_old_key(each))
+            ids = {each.id for each in foreign if each.id not in self.named}
+            unexplained = next((each for each in listed if each in ids), before)
         since = listed[PUBLISHES] if len(listed) > PUBLISHES else before
         return record._replace(
-            unnamed=unnamed, newest=tuple(listed[:PUBLISHES]), cutoff=since, unkeyed=unkeyed
+            unnamed=unnamed,
+            newest=tuple(listed[:PUBLISHES]),
+            cutoff=since,
+            unexplained=unexplained,
         )
 
 

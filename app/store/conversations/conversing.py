@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, text
@@ -13,7 +14,7 @@ from app.store.capture.gaps import in_span
 from app.store.causality import links
 from app.store.causality.copies import losses_of
 from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
-from app.store.conversations.dead_ends import dead_ends
+from app.store.conversations.dead_ends import DeadEnds
 from app.store.conversations.paces import paces_of
 from app.store.conversations.publishers import publishers_of
 from app.store.conversations.roots import Roots
@@ -56,8 +57,15 @@ class ConversationMembers(NamedTuple):
     members: Collection[int]
 
 
+@dataclass(eq=False)
 class Conversing(Roots):
-    """Conversations within a trace."""
+    """Conversations within a trace, as of a ``moment`` (µs)."""
+
+    moment: int = field(default_factory=lambda: present())
+
+    def __post_init__(self) -> None:
+        self._dead_ends = DeadEnds(self, self._read, self.moment)
+        self._known_paces: dict[int, Pace] = {}
 
     async def walk(
         self, roots: Sequence[int], via: Via, limit: int, cursor: int | None
@@ -124,11 +132,10 @@ class Conversing(Roots):
         foreign = sorted({cause.event for edges in outer for cause in edges} - {*page.members})
         other_roots: list[int] = []
         if via is not Via.any and foreign:
-            ends = await self.ends_of(foreign[:MOST_FOREIGN])
-            other_roots = sorted({*ends.values()} - page.roots)[:MOST_OTHER_ROOTS]
+            beginnings = (await self.ends_of(foreign[:MOST_FOREIGN])).values()
+            other_roots = sorted({*beginnings} - page.roots)[:MOST_OTHER_ROOTS]
         publishers = await publishers_of(self, events.values(), via)
-        moment = present()
-        dead_ends = await self._dead_ends(events, causes, publishers, moment)
+        ends = await self._ends_among(events, causes, publishers)
         conversation = conversation_of(
             root,
             events.values(),
@@ -137,12 +144,12 @@ class Conversing(Roots):
             origins=page.roots,
             spans=await self._handling_times(events),
             publishers=publishers,
-            dead_ends=dead_ends,
-            paces=await self._paces(events, dead_ends, moment),
+            dead_ends=ends,
+            paces=await self._paces(events, ends),
             losses=await losses_of(self.connection, self.trace_id, events),
             gaps=await self._gaps(events),
             truncated=truncated,
-            now=moment,
+            now=self.moment,
         )
         return conversation, other_roots
 
@@ -168,9 +175,8 @@ class Conversing(Roots):
         publishers = await publishers_of(self, events.values(), Via.links)
         losses = await losses_of(self.connection, self.trace_id, events)
         gaps = await self._gaps(events)
-        moment = present()
-        paces = await self._paces(events, (), moment)
-        conversations = []
+        ends = set[int]()
+        parts: dict[int, tuple[dict[int, ConversationEvent], dict[int, tuple[Cause, ...]]]] = {}
         for root, ids in reached.items():
             if root not in events:  # retention has removed it meanwhile
                 continue
@@ -179,54 +185,56 @@ class Conversing(Roots):
             members = {event_id: events[event_id] for event_id in ids if event_id in events}
             page = ConversationMembers(sorted(ids), frozenset([root]), ids)
             causes = await self._causes(members, page, Via.links, edge_causes, page.roots)
-            conversations.append(
-                conversation_of(
-                    events[root],
-                    members.values(),
-                    causes,
-                    publishers=publishers,
-                    paces=paces,
-                    losses=losses,
-                    gaps=gaps,
-                    truncated=root in cut,
-                    now=moment,
-                )
+            ends |= await self._ends_among(members, causes, publishers)
+            parts[root] = members, causes
+        paces = await self._paces(events, ends)
+        return [
+            conversation_of(
+                events[root],
+                members.values(),
+                causes,
+                publishers=publishers,
+                dead_ends=ends,
+                paces=paces,
+                losses=losses,
+                gaps=gaps,
+                truncated=root in cut,
+                now=self.moment,
             )
-        return conversations
+            for root, (members, causes) in parts.items()
+        ]
 
-    async def _dead_ends(
+    async def _ends_among(
         self,
         events: Mapping[int, ConversationEvent],
         causes: Mapping[int, Sequence[Cause]],
         publishers: Mapping[int, PublisherRecord],
-        moment: int,
     ) -> frozenset[int]:
-        """Dead ends among deliveries that nothing names, to those who published by keys since."""
+        """Dead ends that nothing names, of those who explain what they published since."""
         sources = {cause.event for links in causes.values() for cause in links}
-        deliveries = [
+        deliveries = (
             event
             for event in events.values()
             if event.type is EventType.received and event.id not in sources
-            if publishers[event.participant].goes_by_keys_since(event.id)
-        ]
-        return await dead_ends(self, events.values(), deliveries, self._read, moment)
+            if publishers[event.participant].explains_all_since(event.id)
+        )
+        return await self._dead_ends.among(deliveries, events.values())
 
     async def _paces(
-        self, events: Mapping[int, ConversationEvent], ends: Collection[int], moment: int
-    ) -> dict[int, Pace]:
-        """The paces of publishers, and of those with dead ends, who were handed some just now."""
+        self, events: Mapping[int, ConversationEvent], ends: Collection[int]
+    ) -> Mapping[int, Pace]:
+        """The paces of those who were at work just now: publishers, and who has dead ends."""
         times = [event.recorded_at for event in events.values()]
         span = max(times, default=0) - min(times, default=0)
-        recent_from = moment - max(LEAST_PATIENCE, PATIENCE * span)
-        publishers = {e.participant for e in events.values() if e.type is EventType.published}
-        received = (
+        recent_from = self.moment - max(LEAST_PATIENCE, PATIENCE * span)
+        recent = {
             event.participant
             for event in events.values()
-            if event.type is EventType.received
-            and event.recorded_at > recent_from
-            and (event.participant in publishers or event.id in ends)
-        )
-        return await paces_of(self, frozenset(received))
+            if event.recorded_at > recent_from
+            if event.type is EventType.published or event.id in ends
+        }
+        self._known_paces |= await paces_of(self, recent - self._known_paces.keys())
+        return self._known_paces
 
     async def _gaps(self, events: Collection[int]) -> list[Gap]:
         span = min(events, default=0), max(events, default=0) + 1

@@ -4,19 +4,20 @@ A kind is a participant, a queue and a message type. It is a dead end where thre
 at least are not young, nothing that the participant published names one of its last ones, and
 nothing that names no cause has a key of one. Of a busy queue the newest are all young.
 
-Who waits for messages of two keys, and publishes by one of them, looks like that too. So what the
-participant published since, outside of the conversation, must need none of the kind: it went where
-what it published here did, or the participant had published more there, since it began, than it had
-been handed of the kind.
+Who waits for two messages, and names one of them or goes on by its key, looks like that too. So
+what the participant published since must need none of the kind: it is a message that it publishes
+again; or it names several messages, so that it would name this one; or its like is in the
+conversation; or the participant had published more of its like, since it began, than it had been
+handed of the kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import bindparam, text
+from sqlalchemy import Row, TextClause, bindparam, text
 
 from app.store.conversations.roots import MOST_SHARING, Roots
 from model.conversations.consumers import LEAST_PATIENCE
@@ -26,12 +27,12 @@ from model.words import EdgeKind, EventType
 # Deliveries of a kind; those of its queue, and all events of its participant, that are looked at.
 LEAST_ALIKE, MOST_ALIKE, MOST_OF_QUEUE, MOST_BACK = 3, 32, 64, 1_000
 # A participant's first events; by how many more publishes than deliveries of a kind it shows that
-# it needs none, as it may have had some in hand before; and where it published to since.
-MOST_FIRST, LEAST_BEYOND, MOST_TARGETS = 256, 3, 16
+# it needs none, as it may have had some in hand before; its last publishes by each way; and in all.
+MOST_FIRST, LEAST_BEYOND, MOST_OF_WAY, MOST_PUBLISHES = 256, 3, 16, 256
 
 Read: TypeAlias = Callable[[Sequence[int]], Awaitable[Mapping[int, ConversationEvent]]]
-Target: TypeAlias = tuple[str, tuple[str, ...]]
-"""An exchange and routing keys."""
+PublishKind: TypeAlias = tuple[str, tuple[str, ...], str]
+"""An exchange, routing keys, and a message type."""
 
 _OF_PARTICIPANT = " FROM events WHERE trace_id = :trace AND participant = :participant"
 _NEWEST = text(
@@ -43,29 +44,41 @@ _NEWEST = text(
     " ORDER BY e.height DESC LIMIT :most"
 ).bindparams(back=MOST_BACK, most=MOST_OF_QUEUE, received=int(EventType.received))
 _LAST_OLD = text(
-    f"SELECT max(id) FROM (SELECT id, recorded_at{_OF_PARTICIPANT}"  # noqa: S608
+    f"SELECT max(id) AS id FROM (SELECT id, recorded_at{_OF_PARTICIPANT}"  # noqa: S608
     " ORDER BY height DESC LIMIT :back) AS e WHERE e.recorded_at <= :until"
 ).bindparams(back=MOST_BACK)
-_FIRST = text(
-    f"SELECT id, seq{_OF_PARTICIPANT} AND NOT quiet ORDER BY height LIMIT :most"
-).bindparams(most=MOST_FIRST)
-_TARGETS = text(
-    "SELECT min(e.id) FROM (SELECT id, type, quiet, exchange, routing_keys"  # noqa: S608
-    f"{_OF_PARTICIPANT} ORDER BY height DESC LIMIT :back) AS e"
-    " WHERE e.id > :since AND e.type = :published AND NOT e.quiet"
-    " GROUP BY e.exchange, e.routing_keys LIMIT :most"
-).bindparams(back=MOST_BACK, most=MOST_TARGETS + 1, published=int(EventType.published))
-_HAVE_LED = text(
+_FIRST = text(  # nothing where the first of all is gone
+    f"SELECT id FROM (SELECT id, quiet{_OF_PARTICIPANT} ORDER BY height LIMIT :back) AS e"  # noqa: S608
+    f" WHERE NOT quiet AND (SELECT seq{_OF_PARTICIPANT} ORDER BY height LIMIT 1) = 1"
+    " ORDER BY id LIMIT :most"
+).bindparams(back=MOST_BACK, most=MOST_FIRST)
+_PUBLISHES = text(
+    "SELECT id FROM (SELECT e.id, row_number() OVER"  # noqa: S608
+    " (PARTITION BY e.exchange, e.routing_keys ORDER BY e.id DESC) AS place"
+    f" FROM (SELECT id, type, quiet, exchange, routing_keys{_OF_PARTICIPANT}"
+    " ORDER BY height DESC LIMIT :back) AS e WHERE e.type = :published AND NOT e.quiet"
+    " AND (SELECT coalesce(sum(CASE kind WHEN :candidate THEN 0 WHEN :forward THEN 2 ELSE 1 END),"
+    " 0) FROM edges WHERE effect_id = e.id) < 2"
+    ") AS ways WHERE place <= :of_way ORDER BY id DESC LIMIT :most"
+).bindparams(
+    back=MOST_BACK,
+    of_way=MOST_OF_WAY,
+    most=MOST_PUBLISHES + 1,
+    published=int(EventType.published),
+    candidate=int(EdgeKind.candidate),
+    forward=int(EdgeKind.forward),
+)
+_HAVE_LED = text(  # SQLite keeps the order of a CROSS JOIN, and might go through all events else
     "SELECT 1 FROM events AS d WHERE d.id IN :ids AND (EXISTS ("
-    "SELECT 1 FROM edges JOIN events AS e ON e.id = edges.effect_id"
-    " WHERE edges.cause_id IN (d.id, d.cause_id)"
-    " AND e.participant = d.participant AND e.type = :published)"
+    "SELECT 1 FROM edges CROSS JOIN events AS effect WHERE effect.id = edges.effect_id"
+    " AND edges.trace_id = :trace AND edges.cause_id IN (d.id, d.cause_id)"
+    " AND effect.participant = d.participant AND effect.type = :published)"
     " OR EXISTS (SELECT 1 FROM (SELECT k.event_id FROM keys AS own JOIN searched_keys AS k"
     " ON k.trace_id = :trace AND k.key = own.key AND (k.roles & 1) = 1 AND k.event_id > d.id"
     " WHERE own.trace_id = :trace AND own.event_id = d.cause_id AND (own.roles & 1) <> 0"
-    " LIMIT :sharing) AS sharing JOIN events AS e ON e.id = sharing.event_id"
-    " WHERE e.participant = d.participant AND e.type = :published AND NOT EXISTS ("
-    "SELECT 1 FROM edges WHERE edges.effect_id = e.id AND edges.kind <> :candidate))) LIMIT 1"
+    " LIMIT :sharing) AS sharing JOIN events AS effect ON effect.id = sharing.event_id"
+    " WHERE effect.participant = d.participant AND effect.type = :published AND NOT EXISTS ("
+    "SELECT 1 FROM edges WHERE edges.effect_id = effect.id AND edges.kind <> :candidate))) LIMIT 1"
 ).bindparams(
     bindparam("ids", expanding=True),
     published=int(EventType.published),
@@ -86,85 +99,94 @@ class DeliveryKind(NamedTuple):
         return cls(event.participant, event.queue, event.message_type)
 
 
-async def dead_ends(
-    trace: Roots,
-    events: Collection[ConversationEvent],
-    deliveries: Collection[ConversationEvent],
-    read: Read,
-    now: int,
-) -> frozenset[int]:
-    """The ids of those ``deliveries`` of a conversation's ``events`` that are dead ends."""
-    kinds: dict[DeliveryKind, list[int]] = {}
-    for event in sorted(deliveries):
-        kinds.setdefault(DeliveryKind.of(event), []).append(event.id)
-    ends: set[int] = set()
-    for kind, ids in kinds.items():
-        here = {
-            _target(event)
-            for event in events
-            if event.type is EventType.published and event.participant == kind.participant
-        }
-        if await _leads_to_nothing(trace, kind, ids[-1], read, now - LEAST_PATIENCE):
-            elsewhere = await _targets_since(trace, kind.participant, ids[0], read) - here
-            if await _are_without(trace, kind, elsewhere, read):
+class DeadEnds:
+    """The dead ends of a trace, as of ``now``. A kind, and a participant, is looked at once."""
+
+    def __init__(self, trace: Roots, read: Read, now: int) -> None:
+        self._trace, self._read = trace, read
+        self._old_until = now - LEAST_PATIENCE
+        self._kinds: dict[DeliveryKind, bool] = {}
+        self._last: dict[int, Sequence[ConversationEvent]] = {}
+        self._first: dict[int, Sequence[ConversationEvent]] = {}
+
+    async def among(
+        self, deliveries: Iterable[ConversationEvent], events: Collection[ConversationEvent]
+    ) -> frozenset[int]:
+        """The ids of those ``deliveries`` of a conversation's ``events`` that are dead ends."""
+        ids_by_kind: dict[DeliveryKind, list[int]] = {}
+        for event in sorted(deliveries):
+            ids_by_kind.setdefault(DeliveryKind.of(event), []).append(event.id)
+        ends: set[int] = set()
+        for kind, ids in ids_by_kind.items():
+            here = {
+                _publish_kind(event)
+                for event in events
+                if event.type is EventType.published and event.participant == kind.participant
+            }
+            if kind not in self._kinds:
+                self._kinds[kind] = await self._leads_to_nothing(kind, ids[-1])
+            if self._kinds[kind] and await self._is_needless(kind, ids[0], here):
                 ends.update(ids)
-    return frozenset(ends)
+        return frozenset(ends)
+
+    async def _leads_to_nothing(self, kind: DeliveryKind, last: int) -> bool:
+        """Tell whether enough of a kind are old, and none of its newest, nor of those, led on."""
+        old_until = {"until": self._old_until}
+        last_old = (await self._select(_LAST_OLD, kind.participant, **old_until))[0].id
+        alike: set[int] = set()
+        old = 0
+        for bound in (None, last_old or last):
+            rows = await self._select(_NEWEST, kind.participant, queue=kind.queue, last=bound)
+            events = await self._read([row.id for row in rows])
+            newest = [event for event in events.values() if DeliveryKind.of(event) == kind][
+                -MOST_ALIKE:
+            ]
+            old = max(old, sum(event.recorded_at <= self._old_until for event in newest))
+            alike.update(event.id for event in newest)
+        if old < LEAST_ALIKE:
+            return False
+        return not await self._select(_HAVE_LED, ids=sorted(alike))
+
+    async def _is_needless(
+        self, kind: DeliveryKind, since: int, here: Collection[PublishKind]
+    ) -> bool:
+        """Tell whether nothing else that was published since needs any of a kind."""
+        participant = kind.participant
+        if participant not in self._last:
+            self._last[participant] = await self._events(_PUBLISHES, participant)
+            self._first[participant] = await self._events(_FIRST, participant)
+        last, first = self._last[participant], self._first[participant]
+        elsewhere = {_publish_kind(event) for event in last if event.id > since} - {*here}
+        return len(last) <= MOST_PUBLISHES and all(
+            _most_beyond(first, kind, publish) >= LEAST_BEYOND for publish in elsewhere
+        )
+
+    async def _events(self, query: TextClause, participant: int) -> Sequence[ConversationEvent]:
+        rows = await self._select(query, participant)
+        return [*(await self._read([row.id for row in rows])).values()]
+
+    async def _select(
+        self, query: TextClause, participant: int | None = None, **binds: object
+    ) -> Sequence[Row[Any]]:
+        if participant is not None:
+            binds["participant"] = participant
+        return (
+            await self._trace.connection.execute(query, {"trace": self._trace.trace_id} | binds)
+        ).all()
 
 
-async def _leads_to_nothing(
-    trace: Roots, kind: DeliveryKind, last: int, read: Read, old_until: int
-) -> bool:
-    """Tell whether enough of a kind are old, and none of its newest, nor of those, has led on."""
-    binds = {"trace": trace.trace_id, "participant": kind.participant}
-    last_old = (await trace.connection.execute(_LAST_OLD, binds | {"until": old_until})).scalar()
-    alike: set[int] = set()
-    old = 0
-    for bound in (None, last_old or last):
-        of_queue = binds | {"queue": kind.queue, "last": bound}
-        events = await read([*(await trace.connection.execute(_NEWEST, of_queue)).scalars()])
-        newest = [event for event in events.values() if DeliveryKind.of(event) == kind][
-            -MOST_ALIKE:
-        ]
-        old = max(old, sum(event.recorded_at <= old_until for event in newest))
-        alike.update(event.id for event in newest)
-    if old < LEAST_ALIKE:
-        return False
-    of_these = {"trace": trace.trace_id, "ids": sorted(alike)}
-    return (await trace.connection.execute(_HAVE_LED, of_these)).first() is None
-
-
-async def _targets_since(
-    trace: Roots, participant: int, since: int, read: Read
-) -> frozenset[Target]:
-    binds = {"trace": trace.trace_id, "participant": participant, "since": since}
-    ids = [*(await trace.connection.execute(_TARGETS, binds)).scalars()]
-    return frozenset(map(_target, (await read(ids)).values()))
-
-
-async def _are_without(
-    trace: Roots, kind: DeliveryKind, targets: Collection[Target], read: Read
-) -> bool:
-    """Tell whether what goes to each of these targets needs nothing of a kind."""
-    if not targets:
-        return True
-    binds = {"trace": trace.trace_id, "participant": kind.participant}
-    first = (await trace.connection.execute(_FIRST, binds)).all()
-    if len(targets) > MOST_TARGETS or first[0].seq != 1:
-        return False
-    events = [*(await read([row.id for row in first])).values()]
-    return all(_most_beyond(events, kind, target) >= LEAST_BEYOND for target in targets)
-
-
-def _most_beyond(events: Sequence[ConversationEvent], kind: DeliveryKind, target: Target) -> int:
-    """By how many, at most, the publishes to a target were more than the deliveries of a kind."""
+def _most_beyond(
+    events: Sequence[ConversationEvent], kind: DeliveryKind, publish: PublishKind
+) -> int:
+    """By how many, at most, the publishes of a kind were more than the deliveries of another."""
     steps = (
         -(DeliveryKind.of(event) == kind)
         if event.type is EventType.received
-        else int(_target(event) == target)
+        else int(_publish_kind(event) == publish)
         for event in events
     )
     return max(accumulate(steps), default=0)
 
 
-def _target(event: ConversationEvent) -> Target:
-    return event.exchange, event.routing_keys
+def _publish_kind(event: ConversationEvent) -> PublishKind:
+    return event.exchange, event.routing_keys, event.message_type

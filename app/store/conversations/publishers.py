@@ -8,8 +8,9 @@ something before. It goes where its participant published to before it had recei
 so it needs no cause; and it is the first message with its conversation's key, or has none, and its
 participant publishes there without a cause again and again, of its newest events.
 
-Along keys, a publish with a key of an earlier message is of that one's conversation, and of no
-other: a participant that published nothing else since a delivery went on with others.
+A publish that names its cause is of that one's conversation, and of no other; along keys, so is one
+with a key of an earlier message. A participant that published nothing else since a delivery went on
+with others.
 """
 
 from __future__ import annotations
@@ -96,8 +97,8 @@ def _records(newest: int, publishes: int) -> str:
     )
     return (
         f"{statement} SELECT number, reactions, explained, spanned,"  # noqa: S608  our own words
-        f" CASE WHEN :by_keys THEN (SELECT e.id{_PUBLISHES} AND NOT {_HAS_OLD_KEY}{_IS_REACTION}"
-        " ORDER BY e.height DESC LIMIT 1) END,"
+        f" CASE WHEN :by_keys THEN (SELECT e.id{_PUBLISHES}{_NAMES_NONE} AND NOT {_HAS_OLD_KEY}"
+        f"{_IS_REACTION} ORDER BY e.height DESC LIMIT 1) END,"
         f" (SELECT {{listed}} FROM (SELECT e.id{_PUBLISHES}{_IS_REACTION}"
         f" ORDER BY e.height DESC LIMIT {publishes + 1}) AS newest),"
         " CASE WHEN reactions > explained + spanned THEN"
@@ -127,17 +128,18 @@ async def publishers_of(
     records = {}
     for chunk in chunks(sorted({event.participant for event in events})):
         rows = await trace.connection.execute(query, binds | {"numbers": chunk})
-        for number, reactions, explained, spanned, unkeyed, listed, *rest in rows:
+        for number, reactions, explained, spanned, unexplained, listed, *rest in rows:
             unnamed, oldest, only_begins, first_at, handed, may_be_half = rest
             evidence = Evidence(reactions=reactions, explained=explained, spanned=spanned)
             ids = sorted(map(int, listed.split(",")), reverse=True) if listed else []
             oldest = oldest if oldest and oldest >= binds["first"] else 0
             is_explained = evidence.reactions <= evidence.explained + evidence.spanned
+            unnamed = 0 if is_explained else unnamed or oldest
             records[number] = PublisherRecord(
-                0 if is_explained else unnamed or oldest,
+                unnamed,
                 evidence,
                 newest=tuple(ids[:MOST_PUBLISHES]),
-                unkeyed=(unkeyed or oldest) if by_keys else None,
+                unexplained=(unexplained or oldest) if by_keys else unnamed,
                 cutoff=ids[MOST_PUBLISHES] if len(ids) > MOST_PUBLISHES else oldest,
                 only_begins=bool(only_begins),
                 first_at=first_at,
