@@ -2,7 +2,7 @@
 
 They are counted by the minute and by the hour in which they ended, on a logarithmic scale with
 steps of 10 %: figures are within 5 %. A row has the counts of a queue or a service for an hour's
-minutes, or for a day's hours.
+minutes, or for a day's hours; one row has all counts since the first.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from model.slowness import (
     can_tell,
     change_in,
 )
-from model.times import DAY, HOUR, MINUTE, Duration, Microseconds
+from model.times import DAY, HOUR, LATEST, MINUTE, Duration, Microseconds
 
 WIDTH = 5  # buckets of `model.sketch` in a step
 LONGEST = 254  # the step of all beyond 32 h
 HANDED_OVER = 255  # in place of a step: any delivery
 ROW_STEPS = 3  # steps in a row of the picture
+MOST_OWNERS = 1_000
+"""Queues of a virtual host, and services, that have counts of their own in a row's time."""
 MOST_SPANS = 120  # in the picture
 LEAST_KNOWN = 20  # durations before a change, and since
 MOST_SAMPLED = 100  # durations of a span
@@ -62,9 +64,27 @@ class Resolution(NamedTuple):
 
 
 BY_MINUTE, BY_HOUR = Resolution(MINUTE, HOUR, 2 * DAY), Resolution(HOUR, DAY, 35 * DAY)
+EVER = Resolution(0, 0, LATEST)
+"""One row of all counts, which has the ends of copies and sums, too."""
 
 Cells: TypeAlias = dict[int, int]
-"""Counts of a row, by `Measured`, part of the row's time, and step (1, 6 and 8 bits)."""
+"""Counts of a row, by `Measured`, part of the row's time, and step (3, 6 and 8 bits)."""
+
+
+class CopyEnd(enum.IntEnum):
+    """The end of a copy's stay at its consumer or in its queue: back, or dead for a reason."""
+
+    returned = 0
+    rejected = 1
+    expired = 2
+    maxlen = 3
+    delivery_limit = 4
+    other = 5
+
+
+# In place of a measured duration; those of `SUMS` on are sums of measured ones (µs).
+ENDS = len(Measured)
+SUMS = ENDS + 1
 
 Owner: TypeAlias = tuple[OwnerKind, str]
 
@@ -100,36 +120,55 @@ class DurationCounts:
 
     def __init__(self) -> None:
         self._by_minute: defaultdict[RowKey, Counter[int]] = defaultdict(Counter)
+        self._ever: defaultdict[RowKey, Counter[int]] = defaultdict(Counter)
 
     def count_delivery(self, owners: Iterable[Owner], moment: int, wait: int | None) -> None:
         """Count a delivery, and its message's wait (µs) where that is known."""
-        self._add(owners, Measured.waiting, moment, HANDED_OVER)
-        if wait is not None:
-            self._add(owners, Measured.waiting, moment, step_of(wait))
+        steps = () if wait is None else (step_of(wait),)
+        self._add(owners, Measured.waiting, moment, HANDED_OVER, *steps)
+        self._add_ever(owners, SUMS + Measured.waiting << 14, wait or 0)
 
     def count_handling(self, owners: Iterable[Owner], moment: int, took: int) -> None:
         """Count how long a message was handled (µs), at the end of that time."""
         self._add(owners, Measured.handling, moment, step_of(took))
+        self._add_ever(owners, SUMS + Measured.handling << 14, took)
 
-    def _add(self, owners: Iterable[Owner], measured: Measured, moment: int, step: int) -> None:
-        begin = moment - moment % HOUR
-        cell = measured << 14 | (moment - begin) // MINUTE << 8 | step
+    def count_end(self, owners: Iterable[Owner], moment: int, end: CopyEnd) -> None:
+        """Count the end of a copy's stay, which became known at this moment (µs)."""
+        self._add(owners, Measured.waiting, moment)
+        self._add_ever(owners, ENDS << 14 | end, 1)
+
+    def _add_ever(self, owners: Iterable[Owner], cell: int, value: int) -> None:
         for kind, name in owners:
-            self._by_minute[RowKey(MINUTE, begin, kind, name)][cell] += 1
+            self._ever[RowKey(EVER.part, 0, kind, name)][cell] += value
+
+    def _add(self, owners: Iterable[Owner], measured: Measured, moment: int, *steps: int) -> None:
+        begin = moment - moment % HOUR
+        cells = [measured << 14 | (moment - begin) // MINUTE << 8 | step for step in steps]
+        for kind, name in owners:  # a row shows that there was something
+            self._by_minute[RowKey(MINUTE, begin, kind, name)].update(cells)
 
     def rows(self) -> dict[RowKey, Counter[int]]:
-        """All counts by minute, and by hour."""
-        rows = {**self._by_minute}
+        """All counts by minute, by hour, and since the first."""
+        rows = self._by_minute | {key: Counter(cells) for key, cells in self._ever.items()}
         for (_, begin, kind, name), cells in self._by_minute.items():
             day = begin - begin % DAY
             by_hour = rows.setdefault(RowKey(HOUR, day, kind, name), Counter())
+            ever = rows[RowKey(EVER.part, 0, kind, name)]
             for cell, times in cells.items():
                 by_hour[cell & ~0x3F00 | (begin - day) // HOUR << 8] += times
+                ever[cell & ~0x3F00] += times
         return rows
 
 
-def deliveries_in(cells: Cells) -> int:
-    return sum(times for cell, times in cells.items() if cell & 255 == HANDED_OVER)
+def counts_of(cells: Cells, measured: int = Measured.waiting) -> dict[int, int]:
+    """The counts of one measured duration by step, or of `ENDS` by `CopyEnd`."""
+    return {cell & 255: times for cell, times in cells.items() if cell >> 14 == measured}
+
+
+def number_in(cells: Mapping[int, int]) -> int:
+    """The number of all that is counted in a row."""
+    return sum(times for cell, times in cells.items() if cell >> 14 < SUMS)
 
 
 class OwnerRow(NamedTuple):

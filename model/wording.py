@@ -29,7 +29,8 @@ class Sentence(enum.StrEnum):
     one_process = "and both connections give one process id"
     neighbours = "and they connected at once from neighbouring ports"
     halves_remedy = (
-        "One name for both tells, and so does rabbitmq-itc restamp {vhost} --participant host"
+        "If so, give both connections one name, or run rabbitmq-itc restamp {vhost} --participant"
+        " host"
     )
     coarse = (
         "{apart} of {publishes} publishes {are} by participants that received nothing: programs may"
@@ -47,17 +48,17 @@ class Sentence(enum.StrEnum):
         "participants are {policy}s: of {causes} causes that {names} name{rules}, {missed} had"
         " reached another participant of the same program"
     )
-    policy_remedy = "rabbitmq-itc restamp {vhost} --participant {policy} sees it"
+    policy_remedy = "To see it, run rabbitmq-itc restamp {vhost} --participant {policy}"
     assumed = (
-        "{participants} may belong to another: no name, or one of too many, at a place that"
-        " programs share ({names})"
+        "{participants} may be part of another program: no lasting name, at a place that programs"
+        " share ({names})"
     )
-    assumed_remedy = "Connections that give their client's name tell them apart"
+    assumed_remedy = "Give all connections of a program one name, and always the same"
     late = "{links} found only after the events were stamped: the clocks lack what they lead to"
     late_remedy = "rabbitmq-itc restamp {vhost} puts them into the clocks"
-    unseen_publish = "delivery {id} from queue {queue!r} is of a publish that was not seen"
+    unseen_publish = "the publish of delivery {id} from queue {queue!r} was not seen"
     unseen_cause = "what else may have led to delivery {id} from queue {queue!r} is not known"
-    unseen_many = "of too many deliveries between them the publish was not seen"
+    unseen_many = "the publishes of too many deliveries between them were not seen"
 
     # Verdicts on two events, and on what came since.
     before = "event {a} happened before event {b}, and may have influenced it"
@@ -84,34 +85,34 @@ class Sentence(enum.StrEnum):
         "and for {unknown:,} it is unknown, because the publish of a delivery in their past was not"
         " seen"
     )
-    touched_as_known = "and nothing known leads to {rest:,}; but {reasons}"
+    touched_as_known = "and no known way leads to the other {rest:,}; but {reasons}"
 
     # Outcomes of conversations.
     led_to = "{type} led to {effects} in {time}"
-    unnamed_root = "{type}: no message names it as its cause, in {time}"
-    unshared_root = "{type}: no message names it as its cause or shares its keys, in {time}"
-    fruitless_root = "{type}: no message can have come of it, in {time}"
+    unnamed_root = "{type}: no other message names it as its cause"
+    unshared_root = "{type}: no other message names it as its cause or shares its keys"
+    fruitless_root = "{type}: no other message can have come of it"
     many_in_error_queue = "{count:,} went to an error queue"
     many_unroutable = "{count:,} could not be routed"
     many_came_back = "{count:,} came back again and again"
-    many_gone = "{count:,} {were} lost, with nobody having been handed {them}"
+    many_gone = "{count:,} {were} lost: nobody was handed {them}"
     many_died = "{count:,} died in {queue}"
     many_waiting = "{count:,} {were} not handed over yet"
     many_left = "{count:,} left by {mover}"
     many_held = "{count:,} {are} in the hands of {names}"
     unnamed = (
-        "{names} {have} published since without naming a cause: its id or a key in each message"
-        " would tell"
+        "{names} {have} published since, perhaps for it: to know, have messages carry their cause's"
+        " id or a key"
     )
-    silent = "{names} published for others since, and {name} nothing that came of a message here"
-    silent_with_keys = f"{silent}: see via=conversation, as messages have keys"
-    pending = "{names} {have} published nothing since {they} handed a message here, and may yet"
+    silent = "{names} {have} published since, but only for other messages"
+    silent_with_keys = f"{silent}: as messages have keys, group them by conversation to see more"
+    pending = "{names} {have} published nothing since {they} handed a message here, but still may"
     halves_here = (
-        "{names} only {receive}, and may be of a program that publishes by another connection:"
-        " names would tell"
+        "{names} only {receive}, and may publish by another connection: one name for both would"
+        " tell"
     )
     recent = "{names} published for it just now, and may go on: ask again in a while"
-    in_gap = "Some of it may be missing, in a gap"
+    in_gap = "Some of it may be missing: the record has a gap then"
 
     # Failures of a message.
     rejected = "{type} died in {queue}: rejected{by}{onward}"
@@ -123,25 +124,25 @@ class Sentence(enum.StrEnum):
 
     # Copies that nobody is known to have been handed.
     equal_copy = "was handed over {time}, or an equal message was"
-    unread_copy = "left its queue {time}: a delivery from there is in quarantine"
+    unread_copy = "left its queue {time}: a delivery from there could not be read"
     absent_copy = "was gone {time}: purged, expired, pushed out, or refused"
     left_copy = (
-        "left its queue {time}: purged, dropped, handed over in a gap, moved by a local shovel"
-        " (4.2), or dead-lettered elsewhere"
+        "left its queue {time}: purged, dropped, handed over in a gap, moved by a local shovel,"
+        " or dead-lettered elsewhere"
     )
     deleted_copy = "was deleted with its queue {time}{doubt}"
     mortal_copy = "not handed over: it waits, or has expired (after {limit} ms), or was dropped"
     waiting_copy = "not handed over: it waits, or was dropped, or expired by its queue's own time"
     moved_copy = "waits, or was moved and handed over from {queues}"
-    direct_reply = "went to its caller untraced (before RabbitMQ 4.2), or to nobody"
+    direct_reply = "went to its caller untraced, or to nobody"
 
     # Whereabouts of a message, and of its copies.
     nowhere = "it was routed to no queue"
-    direct_fate = "a direct reply, of which it is not traced whether anybody was given it"
+    direct_fate = "a direct reply: the broker does not trace whether anybody was given it"
     no_fate = "routed to no queue: nobody was given it"
     handed_over = "handed over for {count} of {queues}"
     perhaps_handed_over = "for {count} more it or an equal message was"
-    untraced_reply = "for {count} more it was, untraced, if its caller was there still"
+    untraced_reply = "for {count} more it was, untraced, if its caller still listened"
     acknowledged = "acknowledged for {count} of {queues}"
     holder_then = "{name} held {queue}'s when this was last traced"
     holder_now = "{name} has held {queue}'s for {time}"

@@ -27,6 +27,7 @@ from app.api.routes import (
     links,
     metrics,
     periods,
+    queue_metrics,
     reports,
     service,
     spans,
@@ -42,7 +43,7 @@ ROUTERS = [
     *(module.router for module in (traces, links, assertions, events, periods, chain)),
     *(conversations.router, files.router, jobs.router, reports.topologies, reports.router),
     *(files.periods, conversations.failures, where.router, upkeep.router, upkeep.archives),
-    *(spans.router, metrics.router, service.router),
+    *(spans.router, metrics.router, queue_metrics.router, service.router),
 ]
 # Shared by all applications of a process: working the routes out takes longer than most tests.
 _API = APIRouter(generate_unique_id_function=lambda route: route.name)

@@ -39,7 +39,7 @@ Word: TypeAlias = Annotated[Member, MemberName()]
 WITHOUT_NUL = r"^[^\x00]*$"
 
 Name = Annotated[str, Field(pattern=WITHOUT_NUL), AfterValidator(unescape)]
-LISTS = ("columns", "events", "queues", "services")
+LISTS = ("columns", "events", "family", "queues", "services")
 LONGEST_TEXT = 4_096
 Text = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=WITHOUT_NUL)]
 # The longest that a long poll or `Prefer: wait` waits: many proxies wait no longer.

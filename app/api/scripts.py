@@ -12,7 +12,7 @@ first file that has it::
     })();
 
 Both forms behave alike while imports make no circle, name what they take, and exports keep their
-values.
+values. A joined file has no comments on lines of their own, which are a tenth of its weight.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _DECLARATION = re.compile(
     r"((?:async )?(?:const|let|class|function\*?) (\w+)|(?=function\())"
 )
 _UNREAD = re.compile(r"(?<![^\n;}])(?:import|export)\b(?!\s*[(.])")  # left by these
+_COMMENTS = re.compile(r"^[ ]*(?://.*|/\*\*[^*]*(?:\*(?!/)[^*]*)*\*/)$", re.M)  # of whole lines
 _DYNAMIC = re.compile(r'import\("(.+?)"\)')
 _TAGS = re.compile(r'<script [^>]*src="(.+?)"')
 
@@ -86,6 +87,8 @@ class Scripts:
 def _function(name: str, text: str, file: str) -> str:
     """A module as a function of another file."""
     exports: list[str] = []
+    if not name.startswith("vendor/"):  # with the licences of others
+        text = _COMMENTS.sub(lambda match: "\n" * match[0].count("\n"), text)
 
     def import_line(match: re.Match[str]) -> str:
         default, names, target = match.groups()

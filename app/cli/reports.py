@@ -11,7 +11,7 @@ import typer
 from app.cli.client import ServiceClient
 from app.cli.following import report
 from app.cli.options import JoinVia, Json, PageLimit, TimeRange, Vhost, say_caveats
-from app.cli.output import as_json, columns, period_of, say, show_list, table
+from app.cli.output import as_json, columns, period_of, printable, say, show_list, table
 from model.words import number_of
 
 
@@ -28,6 +28,10 @@ def failures(
     exception: Annotated[str | None, typer.Option(help="With this exception, or type.")] = None,
     groups: Annotated[
         bool, typer.Option("--groups", help="Group by queue, reason, type and exception.")
+    ] = False,
+    put_back: Annotated[
+        bool,
+        typer.Option("--put-back", help="Print how each is put back into the queue it died in."),
     ] = False,
     limit: PageLimit = 100,
     json: Json = False,
@@ -48,6 +52,10 @@ def failures(
         show_list(page, json, FAILURES)
     if json:
         return
+    for item in page["items"]:
+        if put_back and not groups and item["remedy"] is not None:
+            say(f"# {item['event']}")
+            say(printable(item["remedy"]))
     say_caveats(page)
     if not page["counted_all"]:
         say(f"only the newest {page['counted']} were counted; there may be older ones")
@@ -55,7 +63,7 @@ def failures(
 
 GROUPS = columns("COUNT, KIND, QUEUE, REASON, TYPE, EXCEPTION, BY, LAST: last_at")
 FAILURES = columns(
-    "EVENT, MESSAGE, KIND, QUEUE, REASON, TYPE, BY: by.name, AT",
+    "EVENT, MESSAGE, KIND, QUEUE, REASON, TYPE, BY: by.name, AT, BACK: put_back",
     MESSAGE=lambda row: row["message"] or f"{row['candidate'] or ''}?",
     REASON=lambda row: row["exception"] or row["reason"],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple, Self
 
 import msgspec
@@ -15,6 +15,7 @@ from model.conversations.messages import Copy, Message
 from model.conversations.outcomes import is_direct_reply
 from model.conversations.sentences import duration_words
 from model.described import INNER
+from model.durations import MOST_OWNERS, REST
 from model.event import Event
 from model.sound import join_names
 from model.times import Duration, Microseconds
@@ -129,6 +130,24 @@ class CopyNumbers(NamedTuple):
     copies: int
     older: int
     newest: int
+
+
+class QueueCopies(NamedTuple):
+    """The number of copies of a queue, and the time of the oldest (µs)."""
+
+    queue: str
+    copies: int
+    oldest: int
+
+
+def busiest_queues(copies: Iterable[QueueCopies], limit: int = MOST_OWNERS) -> list[QueueCopies]:
+    """The copies of the queues that have most; those of the others are together, as `REST`."""
+    ordered = sorted(copies, key=lambda queue: -queue.copies)
+    kept, rest = ordered[:limit], ordered[limit:]
+    if rest:
+        total = sum(queue.copies for queue in rest)
+        kept.append(QueueCopies(REST, total, min(queue.oldest for queue in rest)))
+    return kept
 
 
 class Fate(msgspec.Struct, frozen=True):

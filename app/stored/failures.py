@@ -74,6 +74,14 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     publisher: Annotated[Who | None, "Who published the message."]
     exchange: Annotated[str, "Where it was published to."]
     routing_key: str
+    put_back: Annotated[
+        int | None, "Of `died`: the publish that put it back into the queue where it died."
+    ] = None
+    remedy: Annotated[
+        str | None,
+        "Of `died`: the command that does so, if nobody has; `null` where the body is not stored "
+        "whole or has more than 4,096 bytes, and for whom the broker would not hand every message.",
+    ] = None
 
     def without_content(self) -> Failure:
         """Without the message's content, for users who may not read every message.

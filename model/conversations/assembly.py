@@ -167,6 +167,7 @@ class _Assembly:
             for queue, deliveries in self.members.copies[head.id].items()
         )
         failure = failure_of(head, self.members, losses)
+        is_dead = failure is not None and failure.kind == "died"
         is_elsewhere = not causes and head.id not in self.origins and self.via is not Via.links
         return Message(
             record=head,
@@ -179,6 +180,7 @@ class _Assembly:
             copies=copies,
             unseen=head.type is EventType.received,
             outer_cause=self.via if is_elsewhere else None,
+            put_back=self.members.put_back(head.id, failure.queue) if failure and is_dead else None,
         )
 
     def _copy(

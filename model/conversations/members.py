@@ -57,6 +57,18 @@ class Members:
             message = earlier
         return message
 
+    def put_back(self, message: int, queue: str | None) -> int | None:
+        """The first publish that put a dead message back into the queue where it died."""
+        own = (message, *(delivery.id for delivery in self._deliveries.get(message, ())))
+        publishes = (
+            effect
+            for event in own
+            for effect in self.leads_to.get(event, ())
+            if queue in self.events[effect].routed_queues
+            and any((e.event, e.kind) == (event, "forward") for e in self.causes[effect])
+        )
+        return min(publishes, default=None)
+
     def acts(self, delivery: int) -> tuple[BrokerAct, ...]:
         """The acts of the broker that led to a delivery."""
         return tuple(

@@ -87,6 +87,9 @@ class Message:
         "delivery's.",
     ] = False
     outer_cause: Annotated[Via | None, INNER] = None
+    put_back: Annotated[
+        int | None, "Of one that died: the publish that put it back into the queue where it died."
+    ] = None
 
     @property
     def event(self) -> int:
@@ -159,7 +162,8 @@ class Message:
             reason=_DEATHS.get(reason, reason),
             by=f" by {name}" if name else "",
             holder=f", last handed to {name}" if name else "",
-            onward=f"; it went to {join_names(onward)}" if onward else "",
+            onward=(f"; it went to {join_names(onward)}" if onward else "")
+            + (f"; put back as {self.put_back}" if self.put_back else ""),
             remark=copy.remark if copy else "is gone",
         )
 

@@ -65,8 +65,7 @@ def sentence_of(
 
     def add(sentence: Sentence, count: int, **parts: str) -> None:
         forms = {"are": verb(count, "is", "are"), "were": verb(count, "was", "were")}
-        forms |= {"have": verb(count, "has", "have"), "name": verb(count, "names", "name")}
-        forms |= {"receive": verb(count, "receives", "receive")}
+        forms |= {"have": verb(count, "has", "have"), "receive": verb(count, "receives", "receive")}
         forms |= {"them": verb(count, "it", "them"), "they": verb(count, "it was", "they were")}
         sentences.append(sentence.format(count=count, **forms, **parts))
 

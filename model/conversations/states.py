@@ -17,7 +17,8 @@ class State(enum.StrEnum):
     """The state of a conversation, as people ask for it: its outcome, and whether it took retries.
 
     ``finished`` and ``retried`` are of the outcome ``done``, or would be without messages that were
-    handed over again and again and then dealt with. ``in_work`` is ``open``.
+    handed over again and again and then dealt with, or that died and were put back. ``in_work`` is
+    ``open``.
     """
 
     finished = "finished"
@@ -48,14 +49,18 @@ class Position(NamedTuple):
 def conversation_state(outcome: Outcome, messages: Sequence[Message]) -> State:
     """The state by an outcome that disregards `is_retried` messages."""
     has_retries = any(delivery.match is Match.redelivered for delivery in _deliveries(messages))
+    has_retries |= any(message.put_back is not None for message in messages)
     return State.retried if outcome is Outcome.done and has_retries else _OF_OUTCOME[outcome]
 
 
 def is_retried(message: Message, messages: Sequence[Message]) -> bool:
-    """Tell whether a message came back again and again, and was dealt with in the end.
+    """Tell whether a message failed and was tried again.
 
-    Its last consumer acknowledged it, or published since what names it.
+    It died and was put back, which is another message; or it came back again and again, and its
+    last consumer acknowledged it, or published since what names it.
     """
+    if message.put_back is not None:
+        return True
     if message.failure is None or message.failure.kind != "came_back":
         return False
     own = {message.event, *(delivery.event for delivery in _deliveries([message]))}

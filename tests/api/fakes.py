@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,12 +30,12 @@ from app.errors import (
 from app.store import Store
 from app.stored.capture import Trace
 from app.stored.jobs import Json, Report
-from app.traces.life import TraceState
+from app.traces.life import Standing, TraceState
 from app.traces.losses.audit import AuditState, Ledger, Tally
 from app.traces.registry import checked_selection
 from app.traces.retention import PruneCount, RetentionLimits
 from app.traces.runs.feed import Feed
-from app.traces.status import CaptureCost, TraceStatus
+from app.traces.status import CaptureCost, Snapshot, TraceStatus
 from app.tracker import Counters, Policy
 from app.tracker.links.memory import LinkCount
 from app.tracker.taken import ALL
@@ -176,6 +177,15 @@ class WatchedFeed(Feed):
             self.waiting.remove(event_id)
 
 
+class FakeRun(NamedTuple):
+    """A run of which only its state is known."""
+
+    state: TraceState
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(Standing(self.state))
+
+
 @dataclass
 class FakeTraces:
     """Traces that are only remembered, and pause once ``may_pause`` is set, as it is at first."""
@@ -266,6 +276,9 @@ class FakeTraces:
     def here(self) -> FakeTraces:
         """All run here."""
         return self
+
+    def present(self, vhost: str) -> FakeRun | None:
+        return FakeRun(self.running[vhost].state) if vhost in self.running else None
 
     async def settle(self, vhost: str, at: int, seconds: float) -> int:
         return self.settled.get(vhost, at)

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import update
 
 from app.store import Store, migrate
 from app.store.database import tables
 from app.stored.capture import Batch
-from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker, Unreadable
+from app.tracker import (
+    Bounds,
+    Channel,
+    Deliver,
+    Policy,
+    Publish,
+    Record,
+    Settlement,
+    Tracker,
+    Unreadable,
+)
 from model.deaths import LossWord
 
 START = 1_767_323_045_000_000  # 2026-01-02T03:04:05Z
@@ -75,6 +86,10 @@ class Teller:
     def introduce(self, channel: Channel, client: str) -> None:
         """Say how the client behind a channel calls itself, before it acts."""
         self._tracker.participants.introduce(channel, client)
+
+    def settle(self, event: str, channel: Channel, **said: Any) -> None:
+        """Say what the broker plugin says; it is stored with the next records."""
+        self._tracker.settle(Settlement(event, channel, self._now, **said), self._now)
 
     async def lose(self, reason: LossWord) -> None:
         """Lose all copies that wait."""

@@ -199,7 +199,7 @@ async def test_what_came_after_a_delivery_of_a_publish_that_was_not_seen_is_unkn
     assert (await client.get(f"/itc_db/events/{STRAY}")).json()["doubtful"] is True
     why = (
         "events {} and {} are concurrent as far as is known, but a path may be unrecorded."
-        f" Delivery {STRAY} from queue 'audit' is of a publish that was not seen"
+        f" The publish of delivery {STRAY} from queue 'audit' was not seen"
     )
     for event in (STRAY, later):
         for url in ("compare", "chain"):

@@ -20,8 +20,8 @@ from tests.api.test_links import ASKED, GOT, NOTED, REPLIED, SERVED, tell_links
 
 PATH = "/itc_db/conversations"
 OPEN = (
-    "billing@10.0.0.2 #2 has published since without naming a cause: its id or a key in each"
-    " message would tell"
+    "billing@10.0.0.2 #2 has published since, perhaps for it: to know, have messages carry their"
+    " cause's id or a key"
 )
 
 

@@ -196,6 +196,26 @@ def test_a_form_of_import_or_export_that_cannot_be_joined_is_refused(text: str) 
     assert b"const { b: a } = modules" in Scripts(files | {"a.js": meant}).bundles["a.js"]
 
 
+def test_comments_on_lines_of_their_own_stay_behind_and_lines_keep_their_numbers() -> None:
+    page = b'<script type="module" src="a.js"></script>'
+    script = (
+        b"// of all\n/**\n * two * of / them\n */\nexport const at = 'http://x'; // its place\n"
+    )
+    licence = b"/** (c) others */ export const b = 1;\n// theirs\n"
+    joined = Scripts(
+        {
+            "index.html": page,
+            "a.js": b'import { b } from "./vendor/b.js";\n' + script,
+            "vendor/b.js": licence,
+        }
+    ).bundles["a.js"]
+    own = joined[joined.index(b'modules["a.js"] ??=') :].decode().splitlines()
+    assert [line.strip() for line in own[1:5]] == [""] * 4
+    assert own[5] == "const at = 'http://x'; // its place"
+    assert b"(c) others" in joined
+    assert b"// theirs" in joined
+
+
 async def test_services_of_one_version_name_the_same(world: World, tmp_path: Path) -> None:
     """So that a page of one is served by another."""
     shutil.copytree(FOLDER, tmp_path / "web")  # as another machine has it

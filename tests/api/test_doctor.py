@@ -165,7 +165,7 @@ async def test_participants_that_do_not_fit_are_named_with_the_policy_that_does(
     assert (fitting.grade, fitting.advice) == (Grade.ok, "")
     assert unfit.grade is Grade.better
     assert unfit.found.startswith("participants are channels, and 2 of 4 publishes are by channels")
-    assert unfit.advice == f"rabbitmq-itc restamp {vhost} --participant client sees it"
+    assert unfit.advice == f"To see it, run rabbitmq-itc restamp {vhost} --participant client"
 
 
 async def test_what_messages_name_and_the_policy_misses_names_the_better_one(
@@ -194,7 +194,7 @@ async def test_what_messages_name_and_the_policy_misses_names_the_better_one(
         "of 2 causes that shop@10.0.0.7 #2 name by causation_id, 2 had reached another"
         in unfit.found
     )
-    assert unfit.advice == f"rabbitmq-itc restamp {vhost} --participant client sees it"
+    assert unfit.advice == f"To see it, run rabbitmq-itc restamp {vhost} --participant client"
     assert links.grade is Grade.ok
     assert links.found == (
         "4 of 5 publishes that may have a cause name it. Have the others carry the id of what"

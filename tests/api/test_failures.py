@@ -63,6 +63,8 @@ async def test_failures_are_listed_a_page_at_a_time(
         "publisher": {"number": 1, "name": "shop@10.0.0.5 #1"},
         "exchange": "",
         "routing_key": "orders",
+        "put_back": None,
+        "remedy": first["items"][0]["remedy"],
     }
     [group] = first["groups"]
     assert (group["count"], group["newest"], group["by"]) == (3, ids[8], ["billing@10.0.0.6 #2"])
@@ -123,3 +125,6 @@ async def test_the_command_line_shows_failures(run: Command, world: World) -> No
     assert grouped.count("order.new") == 1
     told = json.loads((await run("failures", "shop", "--kind", "died", "--json")).out)
     assert told["counted"] == 2
+    remedies = [item["remedy"] for item in told["items"]]
+    printed = (await run("failures", "shop", "--put-back")).out.splitlines()
+    assert [line for line in printed if line.startswith("rabbitmqadmin --vhost=shop ")] == remedies

@@ -43,7 +43,7 @@ async def test_what_a_message_without_a_name_may_have_had_is_unknown_where_the_p
     assert (other["relation"], other["answer"], other["sound"]) == ("concurrent", "unknown", False)
     [doubt] = other["doubts"]
     assert "of 2 causes that shop@10.0.0.7 #2 name by causation_id, 2 had reached another" in doubt
-    assert doubt.endswith("rabbitmq-itc restamp shop --participant client sees it")
+    assert doubt.endswith("To see it, run rabbitmq-itc restamp shop --participant client")
     for walk in ("causes", "effects"):
         answer = (await client.get(f"/itc_db/events/{handled}/{walk}")).json()
         assert (answer["sound"], len(answer["doubts"])) == (False, 1)

@@ -11,12 +11,16 @@ import pytest
 import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
-from app.stored.causality import CopiesInHand
+from app.store import Store
+from app.store.watch import durations as counting
+from app.stored.causality import CopiesInHand, QueueCopies, busiest_queues
+from app.stored.reading import EventFilter
 from app.tracker import Policy, Settlement
 from tests.api.conftest import World
 from tests.api.described import conforms
-from tests.contract.failing import BILLING, handed, message
+from tests.contract.failing import ADMIN, BILLING, SHOP, death, handed, letter, message
 from tests.contract.outbox import START, tell, tracker_by
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -25,8 +29,11 @@ LIBRARYS = ("process_", "python_")
 TRACE = "/itc_db/%2F/undefined/undefined/undefined"
 
 
-async def scraped(client: httpx2.AsyncClient) -> dict[str, Metric]:
-    answer = await client.get("/metrics")
+QUEUES = "/metrics/queues"
+
+
+async def scraped(client: httpx2.AsyncClient, path: str = "/metrics") -> dict[str, Metric]:
+    answer = await client.get(path)
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     return {metric.name: metric for metric in text_string_to_metric_families(answer.text)}
@@ -40,7 +47,21 @@ async def metrics(world: World, client: httpx2.AsyncClient) -> dict[str, Metric]
     await client.get("/itc_db/events/99")
     calm = {"name": "calm", "no": "*", "causes_more_than": 9}
     await client.put("/itc_db/assertions/%2F", json={"assertions": [calm]})
-    return await scraped(client)
+    order = message(1)
+    rejected = letter(ADMIN, order, death("orders"))
+    world.tellers["/"].settle("channel", BILLING, pid="<1>", next_tag=1)
+    await world.tell(order, handed(BILLING, order), handed(BILLING, order, again=True))
+    world.tellers["/"].settle("settled", BILLING, outcome="acknowledged", delivery_tag=1)
+    await world.tell(rejected)
+    await count(world.store)
+    return await scraped(client) | await scraped(client, QUEUES)
+
+
+async def count(store: Store) -> None:
+    """Count all durations, as the service does beside capture."""
+    while places := await store.durations.behind([1, 2]):
+        for place in places:
+            await store.durations.count(await store.durations.next(place, 100))
 
 
 def value(metrics: dict[str, Metric], name: str, **labels: str) -> float:
@@ -122,7 +143,8 @@ async def test_no_name_of_a_message_or_user_is_a_label(metrics: dict[str, Metric
 
     # Rules and assertions are named by whoever made them, and there are few.
     ours = {"vhost", "type", "state", "rule", "outcome", "way", "reason", "assertion", "delivery"}
-    assert labels == {*ours, "method", "route", "status", "le", "version", "bound"}
+    of_names = {"queue", "service"}  # which are bounded
+    assert labels == {*ours, *of_names, "method", "route", "status", "le", "version", "bound"}
 
 
 async def test_every_metric_is_documented(metrics: dict[str, Metric]) -> None:
@@ -159,11 +181,14 @@ async def test_the_alert_rules_load_and_ask_for_what_there_is(metrics: dict[str,
         assert names_in(alert["expr"]) <= series(metrics), alert["alert"]
 
 
-async def test_the_dashboard_loads_and_asks_for_what_there_is(metrics: dict[str, Metric]) -> None:
-    board = json.loads((DEPLOY / "grafana" / "rabbitmq-itc.json").read_text())
+@pytest.mark.parametrize("name", ["rabbitmq-itc", "rabbitmq-itc-queues"])
+async def test_each_dashboard_loads_and_asks_for_what_there_is(
+    metrics: dict[str, Metric], name: str
+) -> None:
+    board = json.loads((DEPLOY / "grafana" / f"{name}.json").read_text())
     panels = [panel for panel in board["panels"] if panel["type"] != "row"]
 
-    assert board["uid"] == "rabbitmq-itc"
+    assert board["uid"] == name
     assert len({panel["id"] for panel in panels}) == len(panels)
     for panel in panels:
         place = panel["gridPos"]
@@ -204,3 +229,88 @@ async def test_what_consumers_hold_is_told_of_running_traces_alone(
     assert value(metrics, "itc_in_hand_messages", vhost="shop") == 2
     since = value(metrics, "itc_in_hand_oldest_timestamp_seconds", vhost="shop")
     assert since == START / 1e6 + 1
+
+
+async def test_each_queue_says_what_waits_how_long_and_what_failed(
+    world: World, client: httpx2.AsyncClient
+) -> None:
+    trace = await world.store.traces.create("shop", Policy.connection)
+    tracker, order, late = tracker_by(Policy.connection), message(1), message(2)
+    tracker.settle(Settlement("channel", BILLING, START, pid="<1>", next_tag=1), START)
+    records = [order, *(handed(BILLING, order, again=e) for e in (False, True)), late, message(3)]
+    ids = await tell(world.store, trace.id, tracker, records)
+    rejected = letter(ADMIN, order, death("orders"))
+    reply = message(4, "amq.gen-1")
+    await tell(world.store, trace.id, tracker, [rejected, reply, message(5, "audit")])
+    await count(world.store)
+    assert (await client.get(QUEUES)).text.count("\n") == len(await scraped(client, QUEUES)) * 2
+    await client.put(TRACE.replace("%2F", "shop"))
+    metrics = await scraped(client, f"{QUEUES}?vhost=shop")
+    ours = {"vhost": "shop", "queue": "orders"}
+
+    assert value(metrics, "itc_queue_waiting_messages", **ours) == 2
+    oldest = "itc_queue_waiting_oldest_timestamp_seconds"
+    events = (await world.store.events.find(EventFilter(), after=0)).items
+    [since] = [event.recorded_at for event in events if event.id == ids[3]]
+    assert value(metrics, oldest, **ours) == since / 1e6
+    assert value(metrics, "itc_queue_waiting_messages", queue="audit") == 1
+    assert value(metrics, "itc_queue_in_hand_messages", **ours) == 2
+    held = "itc_queue_in_hand_oldest_timestamp_seconds"
+    assert value(metrics, held, **ours) == START / 1e6 + 1
+    assert value(metrics, "itc_queue_delivery_seconds_count", **ours) == 1
+    assert value(metrics, "itc_queue_delivery_seconds_sum", **ours) == pytest.approx(1, rel=0.05)
+    buckets = {
+        float(sample.labels["le"]): sample.value
+        for sample in metrics["itc_queue_delivery_seconds"].samples
+        if sample.name.endswith("_bucket") and sample.labels["queue"] == "orders"
+    }
+    assert {limit: limit >= 1 for limit in buckets} == buckets
+    assert value(metrics, "itc_service_delivery_seconds_count", service="billing") == 1
+    assert value(metrics, "itc_queue_deaths_total", **ours, reason="rejected") == 1
+    assert value(metrics, "itc_queue_returns_total", **ours) == 1
+    assert "amq." not in (await client.get(QUEUES)).text
+
+
+async def test_families_virtual_hosts_and_queues_are_chosen(
+    world: World, client: httpx2.AsyncClient
+) -> None:
+    await client.put(TRACE)
+    await world.tell(message(1), message(2, "other"), handed(SHOP, message(1)))
+    await count(world.store)
+
+    two = await scraped(client, f"{QUEUES}?family=waiting&family=returns&vhost=%2F&queue=other")
+    assert {*two} == {
+        "itc_queue_waiting_messages",
+        "itc_queue_waiting_oldest_timestamp_seconds",
+        "itc_queue_returns",
+    }
+    assert {s.labels["queue"] for m in two.values() for s in m.samples} == {"other"}
+    times = await scraped(client, f"{QUEUES}?family=delivery&queue=orders")
+    labels = {(s.labels.get("queue"), s.labels.get("service")) for s in samples_of(times)}
+    assert labels == {("orders", None)}
+    await client.put(TRACE.replace("%2F", "shop"))
+    unknown = await client.get(f"{QUEUES}?vhost=nowhere")
+    assert (unknown.status_code, unknown.json()["error"]) == (404, "Object Not Found")
+    wrong = await client.get(f"{QUEUES}?family=waiting&family=nonsense")
+    assert wrong.status_code == 400
+    assert "'waiting', 'in_hand', 'delivery'" in wrong.json()["reason"]
+    assert (await client.get(f"{QUEUES}?queue=a&queue=b")).status_code == 400
+
+
+def samples_of(metrics: dict[str, Metric]) -> list[Sample]:
+    return [sample for metric in metrics.values() for sample in metric.samples]
+
+
+async def test_queues_beyond_the_bound_are_counted_together(
+    world: World, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "MOST_OWNERS", 1)
+    await client.put(TRACE)
+    orders = [message(number, queue) for number, queue in enumerate("abb")]
+    await world.tell(*orders, *(handed(SHOP, order, order.routing_keys[0]) for order in orders))
+    await count(world.store)
+    times = await scraped(client, f"{QUEUES}?family=delivery")
+    assert value(times, "itc_queue_delivery_seconds_count", queue="b") == 2
+    assert value(times, "itc_queue_delivery_seconds_count", queue="") == 3
+    copies = [QueueCopies("a", 1, 7), QueueCopies("b", 2, 8), QueueCopies("c", 3, 9)]
+    assert busiest_queues(copies, 2) == [copies[2], copies[1], QueueCopies("", 1, 7)]

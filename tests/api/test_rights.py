@@ -108,6 +108,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("POST", "/v1/traces"): ("/v1/traces", WRITE, 404),
     ("GET", "/itc_db/whoami"): ("/itc_db/whoami", READ, LISTS),
     ("GET", "/metrics"): ("/metrics", READ, LISTS),
+    ("GET", "/metrics/queues"): ("/metrics/queues", READ, LISTS),
     ("GET", "/health/live"): ("/health/live", OPEN, LISTS),
     ("GET", "/health/ready"): ("/health/ready", OPEN, LISTS),
     ("GET", "/openapi.json"): ("/openapi.json", OPEN, SAME),
@@ -284,6 +285,7 @@ async def test_nobody_is_let_in_while_the_broker_is_away(
 async def test_metrics_are_open_where_the_settings_say_so(tmp_path: Path) -> None:
     async with connected(make_world(tmp_path, metrics_open=True).app()) as client:
         assert (await client.get("/metrics")).status_code == 200
+        assert (await client.get("/metrics/queues")).status_code == 200
         assert (await client.get("/itc_db/traces")).status_code == 401
 
 

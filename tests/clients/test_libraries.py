@@ -204,7 +204,7 @@ async def test_what_celery_names_tells_whether_a_policy_fits(
     assert evidence.fit is not None
     assert evidence.fit < 0.9
     [doubt] = [each for each in doubts if "celery-parent" in each.statement]
-    assert doubt.remedy == f"rabbitmq-itc restamp {vhost} --participant client sees it"
+    assert doubt.remedy == f"To see it, run rabbitmq-itc restamp {vhost} --participant client"
 
 
 async def all_missed_are_doubted(service: Service, vhost: str, verdict: Verdict) -> None:

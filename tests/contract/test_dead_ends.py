@@ -62,7 +62,7 @@ async def test_who_waits_for_two_messages_does_not_leave_the_other_one_done(
     at_rest = await verdict(store, "rest", records, 1.0, via)
     # The credits that were matched with orders, by the orders' keys or new ones.
     assert at_rest.outcomes["ended: unknown"] >= 8
-    reason = " published for others since, and names nothing that came of a message here"
+    reason = " has published since, but only for other messages"
     assert all(reason in sentence for sentence in at_rest.sentences)
 
 

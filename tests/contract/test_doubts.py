@@ -179,8 +179,8 @@ async def test_what_lies_behind_doubtful_deliveries_is_the_same_on_both_sides(
             said = found.doubt(a, b, clock)
             seen[bool(behind)] += 1
             assert said == (
-                f"delivery {behind[0].id} from queue {behind[0].queue!r} is of a publish that was"
-                " not seen"
+                f"the publish of delivery {behind[0].id} from queue {behind[0].queue!r} was not"
+                " seen"
                 if behind
                 else None
             )
@@ -217,7 +217,7 @@ async def test_doubtful_deliveries_are_looked_at_up_to_a_bound_by_their_own_inde
     assert clock is not None
     assert found.doubt(ids[-1], last, clock) is None
     assert found.doubt(ids[-1], last + 1, clock) == (
-        "of too many deliveries between them the publish was not seen"
+        "the publishes of too many deliveries between them were not seen"
     )
 
 

@@ -18,20 +18,27 @@ from app.tracker.records import Channel
 from model.durations import (
     BY_HOUR,
     BY_MINUTE,
+    ENDS,
+    EVER,
     HANDED_OVER,
+    SUMS,
+    CopyEnd,
     Measured,
     OwnerKind,
     Resolution,
+    counts_of,
     step_of,
 )
 from model.event import Event
 from model.times import DAY, HOUR, MINUTE
 from model.words import Disposition, EventType, Match
 from tests.contract.broker import BEGINNING, Broker
+from tests.contract.failing import ADMIN, BILLING, OTHER, death, handed, letter, message
 from tests.contract.outbox import START, side_by_side, tell, tracker_by
 from tests.contract.test_settlements import Trace
 from tests.contract.test_watching import whole
 
+ALWAYS = 1 << 62
 Counts = Counter[tuple[OwnerKind, str, Measured, int, int]]
 
 
@@ -62,8 +69,20 @@ async def stored(store: Store, resolution: Resolution = BY_MINUTE) -> Counts:
     for at, kind, name, cells in rows:
         for cell, times in counting._decode(cells).items():
             part = at + (cell >> 8 & 63) * resolution.part
-            counts[OwnerKind(kind), name, Measured(cell >> 14), part, cell & 255] += times
+            if cell >> 14 < ENDS:
+                counts[OwnerKind(kind), name, Measured(cell >> 14), part, cell & 255] += times
     return counts
+
+
+async def ends(store: Store, trace_id: int) -> dict[str, dict[str, int]]:
+    """How often copies of each queue ended so, as far as any did."""
+    rows = await store.durations.ever([trace_id])
+    found = {row.name: counts_of(row.cells, ENDS) for row in rows}
+    return {
+        name: {CopyEnd(end).name: times for end, times in counts.items()}
+        for name, counts in found.items()
+        if counts
+    }
 
 
 def handed_over(events: dict[int, Event]) -> Iterator[tuple[Event, Measured, int, int]]:
@@ -78,6 +97,12 @@ def handed_over(events: dict[int, Event]) -> Iterator[tuple[Event, Measured, int
                 assert one.settled_at is not None
                 took = one.settled_at - one.recorded_at
                 yield one, Measured.handling, one.settled_at, step_of(took)
+
+
+def settled(events: dict[int, Event]) -> Iterator[Event]:
+    for one in events.values():
+        if one.settlement in (Disposition.acknowledged, Disposition.rejected):
+            yield one
 
 
 def by_owner(found: Iterator[tuple[Event, Measured, int, int]], part: int = MINUTE) -> Counts:
@@ -113,6 +138,10 @@ async def test_what_is_settled_later_is_counted_once_however_often_somebody_is_k
     events = await all_events(store)
     assert await stored(store) == by_owner(handed_over(events))
     assert await stored(store, BY_HOUR) == by_owner(handed_over(events), HOUR)
+    assert await stored(store, EVER) == by_owner(handed_over(events), ALWAYS)
+    took = sum(e.settled_at - e.recorded_at for e in settled(events))
+    [service] = [e for e in await store.durations.ever([trace_id]) if e.kind == OwnerKind.service]
+    assert service.cells[SUMS + Measured.handling << 14] == took
     assert sum(each.settled_at is not None for each in events.values()) > 50
 
 
@@ -130,8 +159,8 @@ async def test_without_settlements_handling_lasts_as_conversations_say(
     await count(store, chance)
     expected = by_owner(handed_over(await all_events(store)))
     handled = 0
-    for message in (await whole(store)).messages:
-        for copy in message.copies:
+    for stored_message in (await whole(store)).messages:
+        for copy in stored_message.copies:
             for one in copy.deliveries:
                 if one.handled is not None:
                     handled += 1
@@ -141,6 +170,33 @@ async def test_without_settlements_handling_lasts_as_conversations_say(
                         expected[*its, step_of(one.handled)] += 1
     assert handled == 20
     assert await stored(store) == expected
+
+
+async def test_each_death_and_return_is_counted_once_however_often_it_is_told(
+    store: Store, trace_id: int
+) -> None:
+    set_clock(store, START + HOUR)
+    chance, tracker = random.Random(1), tracker_by(Policy.connection)
+    for number in range(12):
+        order, late = message(number), message(100 + number, "late")
+        rejected = death("orders", ("rejected", "delivery_limit", "strange")[number % 3])
+        records = [
+            *(order, handed(BILLING, order), handed(OTHER, order, again=True)),
+            *(letter(ADMIN, order, rejected), letter(OTHER, order, rejected, again=True)),
+            *(late, letter(ADMIN, late, death("late", "expired"))),  # handed to nobody: put off
+        ]
+        for record in records:
+            await tell(store, trace_id, tracker, [record])
+            if chance.random() < 0.5:
+                await count(store, chance, 1)
+    await count(store, chance)
+    assert await ends(store, trace_id) == {
+        "orders": {"returned": 12, "rejected": 4, "delivery_limit": 4, "other": 4},
+        "orders.dead": {"returned": 12},
+    }
+    set_clock(store, START + BY_HOUR.retention + DAY)
+    await store.durations.forget()
+    assert await store.durations.ever([trace_id]) == []
 
 
 async def test_rows_are_bounded_and_go_when_they_are_old(

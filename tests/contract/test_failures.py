@@ -16,6 +16,7 @@ from app.store.conversations.failures import BATCH
 from app.stored.assertions import JudgingStep, NewViolation, ViolationKind
 from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage
 from app.tracker import Policy, Publish, Record
+from model.conversations.states import State
 from model.words import Via
 from tests.contract.asserting import hold
 from tests.contract.failing import (
@@ -563,3 +564,32 @@ def overdue(event: int) -> NewViolation:
         recorded_at=START,
         sentence="it led to nothing",
     )
+
+
+async def test_a_dead_letter_has_its_remedy_until_somebody_took_it(store: Store) -> None:
+    order, lost = message(1), message(2)
+    dead = [letter(ADMIN, each, death("orders")) for each in (order, lost)]
+    publish = msgspec.structs.replace(order, channel=ADMIN, properties=dead[0].properties)
+    elsewhere = msgspec.structs.replace(publish, routing_keys=("log",), routed_queues=("log",))
+    handed_over = [handed(BILLING, each) for each in (order, lost)]
+    trace = await store.traces.create("/", Policy.channel)
+    tracker = tracker_by(Policy.channel)
+    await tell(store, trace.id, tracker, [order, lost, *handed_over, *dead, elsewhere])
+    failures = await found(store)
+    assert [failure.put_back for failure in failures] == [None, None]
+    for failure in failures:
+        assert (failure.remedy or "").startswith(
+            "rabbitmqadmin --vhost=/ publish exchange=amq.default routing_key=orders "
+        )
+    blind = await store.failures.find(FailureFilter(), may_read=lambda vhost: False)
+    assert [failure.remedy for failure in blind.items] == [None, None]
+
+    [back] = await tell(store, trace.id, tracker, [publish])
+    still, again = await found(store)
+    assert (again.put_back, again.remedy) == (back, None)
+    assert (still.put_back, still.remedy) == (None, failures[0].remedy)
+    assert again.message is not None
+    waiting = (await store.conversations.of_event(again.message, Via.links)).conversation
+    [first] = [each for each in waiting.messages if each.event == again.message]
+    assert (first.put_back, waiting.state) == (back, State.waiting)
+    assert (first.failure_sentence or "").endswith(f"it went to orders.dead; put back as {back}")

@@ -27,7 +27,7 @@ from tests.contract.outbox import (
     tracker_by,
 )
 
-REMEDY = "rabbitmq-itc restamp / --participant client sees it"
+REMEDY = "To see it, run rabbitmq-itc restamp / --participant client"
 
 
 async def told(

@@ -111,7 +111,7 @@ async def test_a_direct_reply_that_no_delivery_is_known_of_neither_waits_nor_fai
     fate = await trace.store.copies.fate_of(sent)
     assert fate.handed_over == 0
     assert [each.state for each in fate.message.copies] == ["gone"] * is_traced
-    said = "to nobody" if is_traced else "it is not traced whether anybody was given it"
+    said = "to nobody" if is_traced else "the broker does not trace whether anybody was given it"
     assert fate.sentence.endswith(said)
     found = (await trace.store.conversations.of_event(sent, Via.links)).conversation
     assert (found.outcome, found.messages[0].failure) == (Outcome.unknown, None)
@@ -129,7 +129,7 @@ async def test_a_direct_reply_whose_delivery_is_untraced_is_not_certainly_handed
     fate = await trace.store.copies.fate_of(sent)
     assert [each.event for each in fate.message.copies[0].deliveries] == [heard]
     assert fate.handed_over == 0
-    assert fate.sentence.endswith("for 1 more it was, untraced, if its caller was there still")
+    assert fate.sentence.endswith("for 1 more it was, untraced, if its caller still listened")
 
 
 async def test_what_the_default_exchange_is_given_may_have_had_no_queue(trace: Trace) -> None:
@@ -145,8 +145,8 @@ async def test_a_copy_that_may_wait_elsewhere_or_was_dropped_is_no_failure(trace
     [queue] = (await trace.store.copies.fate_of(sent)).message.copies
     assert (queue.state, queue.remark) == (
         "gone",
-        f"left its queue {WHEN}: purged, dropped, handed over in a gap, moved by a local shovel"
-        " (4.2), or dead-lettered elsewhere",
+        f"left its queue {WHEN}: purged, dropped, handed over in a gap, moved by a local shovel,"
+        " or dead-lettered elsewhere",
     )
     found = (await trace.store.conversations.of_event(sent, Via.links)).conversation
     assert (found.outcome, found.counts.waiting) == (Outcome.unknown, 0)

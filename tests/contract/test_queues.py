@@ -17,6 +17,7 @@ from model.durations import OwnerKind, counted_period, step_of
 from model.times import HOUR
 from model.words import EventType, Match
 from tests.contract.broker import BEGINNING, QUEUES, Broker
+from tests.contract.failing import BILLING, handed, message
 from tests.contract.outbox import START, side_by_side, tell, tracker_by
 from tests.contract.test_durations import all_events, count, set_clock
 from tests.contract.test_settlements import Trace
@@ -47,7 +48,7 @@ async def test_a_queues_traffic_is_what_its_events_and_waiting_copies_say(
 ) -> None:
     events = await all_events(store)
     copies = tables.copies.c
-    mine = select(copies.event_id, copies.recorded_at, copies.number).where(copies.queue == queue)
+    mine = select(copies.event_id, copies.number).where(copies.queue == queue)
     waiting = sorted(
         await store._database.read(lambda connection: connection.execute(mine)),
         key=lambda copy: copy.number,
@@ -73,7 +74,23 @@ async def test_a_queues_traffic_is_what_its_events_and_waiting_copies_say(
     assert traffic.waiting == len(waiting)
     oldest = waiting[0] if waiting else None
     assert traffic.oldest == (oldest and oldest.event_id)
-    assert traffic.oldest_at == (oldest and oldest.recorded_at)
+    assert traffic.oldest_at == (oldest and events[oldest.event_id].recorded_at)
+    by_queue = await store.copies.by_queue(trace_id, in_hand=False)
+    numbers = [(copies.copies, copies.oldest) for copies in by_queue if copies.queue == queue]
+    assert numbers == ([(traffic.waiting, traffic.oldest_at)] if waiting else [])
+
+
+async def test_the_oldest_waits_since_it_was_published_however_long_nobody_was_there(
+    store: Store, trace_id: int
+) -> None:
+    tracker, order, late = tracker_by(Policy.channel), message(1), message(2)
+    ids = await tell(store, trace_id, tracker, [order, handed(BILLING, order)])
+    ids += await tell(store, trace_id, tracker, [late, message(3), message(4, "amq.gen-1")])
+    since = (await all_events(store))[ids[2]].recorded_at
+    assert since == START + 2_000_000
+    assert await store.copies.by_queue(trace_id, in_hand=False) == [("orders", 2, since)]
+    traffic = await store.copies.of_queue(trace_id, "/", "orders")
+    assert (traffic.oldest, traffic.oldest_at) == (ids[2], since)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -116,7 +116,8 @@ def test_the_documents_that_have_to_show_commands_do() -> None:
 def test_every_metric_that_is_named_is_served(installation: Installation, traceable: str) -> None:
     installation.traced(traceable)
     with installation.http as http:
-        served = set(re.findall(r"\bitc_\w+", http.get("/metrics").text))
+        texts = [http.get(path).text for path in ("/metrics", "/metrics/queues")]
+        served = set(re.findall(r"\bitc_\w+", "".join(texts)))
     named = {
         name
         for document in DOCUMENTS

@@ -148,8 +148,8 @@ def test_prometheus_has_a_user_of_its_own_with_nothing_but_the_tag(
     asked = tmp_path / "prometheus-user"
     asked.write_text(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text))
     command = ["curl", *(part.replace(mount["target"], str(asked)) for part in one["command"])]
-    [service] = [each for each in config("prometheus")["scrape_configs"] if "basic_auth" in each]
-    name, password = service["basic_auth"].values()
+    ours = [each for each in config("prometheus")["scrape_configs"] if "basic_auth" in each]
+    [(name, password)] = {tuple(each["basic_auth"].values()) for each in ours}
     try:
         for _ in range(2):  # it is run at every start
             subprocess.run(command, check=True)
@@ -176,9 +176,12 @@ def test_what_prometheus_and_grafana_name_are_services() -> None:
     assert source["isDefault"], "which the dashboard takes"
 
 
-def test_grafana_finds_the_dashboard() -> None:
+BOARDS = ["rabbitmq-itc-queues.json", "rabbitmq-itc.json"]
+
+
+def test_grafana_finds_the_dashboards() -> None:
     [provider] = config("grafana_dashboards")["providers"]
-    assert files_in("grafana", f"{provider['options']['path']}/*.json") == ["rabbitmq-itc.json"]
+    assert files_in("grafana", f"{provider['options']['path']}/*.json") == BOARDS
     home = COMPOSE["services"]["grafana"]["environment"][
         "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"
     ]

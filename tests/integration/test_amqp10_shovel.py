@@ -61,7 +61,7 @@ async def test_what_it_took_away_is_not_done_as_it_may_have_published_it(
     for via in (Via.links, Via.conversation):
         found = await service.store.conversations.of_event(sent.id, via)
         assert found.conversation.outcome is Outcome.unknown
-        assert "may be of a program that publishes by another" in found.conversation.sentence
+        assert "and may publish by another connection" in found.conversation.sentence
     trace = await service.store.traces.find(clients.vhost)
     assert trace is not None
     assert await service.store.doubts.of_trace(trace.id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -9,8 +11,11 @@ from typing import Any
 
 from aio_pika import ExchangeType
 from aio_pika.abc import AbstractConnection
+from yarl import URL
 
 from app.stored.failures import Failure, FailureFilter, FailureKind
+from model.conversations.states import State
+from model.words import Via
 from tests.integration.conftest import Service, until
 from tests.integration.test_cases import Clients
 from tools.servers import Broker
@@ -117,3 +122,50 @@ async def test_each_way_to_fail_is_listed_once(
     [error] = [each for each in found.items if each.kind is FailureKind.error_queue]
     assert (error.exception, error.to) == ("System.Exception: no stock", "error")
     assert found.counted_all
+
+
+async def test_the_printed_command_puts_a_dead_letter_back_and_is_known_to_have(
+    service: Service, rabbit: Broker, vhost: str
+) -> None:
+    await service.running(vhost, "connection")
+    name, body = 'it\'s "odd" $größe\\', b"\x00 body'$"
+
+    async def failure() -> Failure | None:
+        page = await service.store.failures.find(FailureFilter(vhost=vhost))
+        return next(iter(page.items), None)
+
+    async def put_back() -> int | None:
+        found = await failure()
+        return found and found.put_back
+
+    async with AsyncExitStack() as stack:
+        clients = Clients(rabbit, vhost, stack)
+        await clients.queue("dead")
+        await clients.queue(name, **DEAD)
+        await clients.send(name, body, message_id="r", headers={"kind": "a"}, user_id="guest")
+        await (await clients.take(name)).reject(requeue=False)
+        await (await clients.take("dead")).ack()
+        found = await until(failure, "the death is stored")
+        assert found.remedy is not None
+        url = URL(rabbit.management_url)
+        options = f"-H {url.host} -P {url.port} -u {rabbit.user} -p {rabbit.password} "
+        command = found.remedy.replace("rabbitmqadmin ", f"rabbitmqadmin {options}", 1)
+        done = await asyncio.to_thread(
+            subprocess.run, ["bash", "-c", command], capture_output=True, text=True
+        )
+        print(found.remedy, done.stdout, done.stderr)
+        assert (done.returncode, done.stdout.strip()) == (0, "Message published")
+        message = await clients.take(name)
+        assert (message.body, message.message_id, message.headers["kind"]) == (body, "r", "a")
+        back = await until(put_back, "it is seen to be put back")
+        await message.ack()
+        await service.stored(vhost, 5)
+    found = await until(failure, "the death is listed")
+    assert found.message is not None
+    conversation = (
+        await service.store.conversations.of_event(found.message, Via.links)
+    ).conversation
+    assert (found.remedy, found.put_back) == (None, back)
+    assert conversation.state is not State.failed
+    [first] = [each for each in conversation.messages if each.event == found.message]
+    assert (first.failure_sentence or "").endswith(f"; it went to dead; put back as {back}")

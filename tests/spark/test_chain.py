@@ -121,7 +121,7 @@ def test_behind_a_delivery_of_an_unseen_publish_it_is_unknown(
     for ends in ((2, 4), (4, 2)):
         summary = export(url, *ends, via=via)
         assert (summary.relation.name, summary.answer) == ("concurrent", "unknown")
-        assert "Delivery 3 from queue 'audit' is of a publish that was not seen" in summary.sentence
+        assert "The publish of delivery 3 from queue 'audit' was not seen" in summary.sentence
     assert export(url, 2, 5, via=via).answer == "cannot have"
 
 

@@ -232,7 +232,7 @@ def test_a_shared_key_alone_says_which_delivery_led_to_a_publish() -> None:
     for gaps in ([], [gap]):
         own = {event_id: row.copy() for event_id, row in rows.items()}
         conversation = conversation_of_rows(second, own, Via.conversation, gaps).conversation
-        assert conversation.sentence.endswith("may be missing, in a gap") is bool(gaps)
+        assert conversation.sentence.endswith("the record has a gap then") is bool(gaps)
     [_, reply] = conversation.messages
     assert (reply.record.id, reply.record.type) == (answer, EventType.published)
     assert (reply.cause, reply.how) == (delivery, How(None, "conversation"))

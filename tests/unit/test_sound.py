@@ -58,8 +58,8 @@ def test_an_assumed_participant_counts_where_its_span_overlaps(
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ((5,), "1 participant may belong to another: no name, or one of too many, "),
-        ((5, 6), "(shop@127.0.0.1 #5 and shop@127.0.0.1 #6). Connections that "),
+        ((5,), "1 participant may be part of another program: no lasting name, "),
+        ((5, 6), "(shop@127.0.0.1 #5 and shop@127.0.0.1 #6). Give all connections "),
         (
             (5, 6, 7, 8, 9),
             "(shop@127.0.0.1 #5, shop@127.0.0.1 #6, shop@127.0.0.1 #7 and 2 more). ",
@@ -76,7 +76,7 @@ def test_a_policy_that_does_not_fit_is_named_with_the_one_that_does() -> None:
     assert sentences([], Misfit("/", "channel", 40, 12)) == [
         "participants are channels, and 12 of 40 publishes are by channels that received nothing,"
         " though their clients receive on others."
-        " rabbitmq-itc restamp / --participant client sees it"
+        " To see it, run rabbitmq-itc restamp / --participant client"
     ]
 
 
@@ -143,7 +143,7 @@ def test_two_names_of_which_one_only_receives_and_one_only_publishes_may_be_one_
 
 def test_the_command_can_be_pasted_whatever_the_virtual_host_is_called() -> None:
     [doubt] = doubts_of([], Misfit("a b; rm", "connection", 1, 1))
-    assert doubt.remedy == "rabbitmq-itc restamp 'a b; rm' --participant client sees it"
+    assert doubt.remedy == "To see it, run rabbitmq-itc restamp 'a b; rm' --participant client"
 
 
 def test_both_kinds_of_doubt_are_said() -> None:
@@ -213,7 +213,7 @@ def test_what_the_policy_missed_is_said_with_rules_counts_and_the_better_policy(
         "participants are channels: of 100 causes that shop@10.0.0.7 #4 and shop@10.0.0.7 #5 name"
         " by reply and celery-parent, 60 had reached another participant of the same program"
     )
-    assert doubt.remedy == "rabbitmq-itc restamp / --participant client sees it"
+    assert doubt.remedy == "To see it, run rabbitmq-itc restamp / --participant client"
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_the_better_policy_takes_together_what_this_one_takes_apart(
 ) -> None:
     for missed in ([MissedLinks("reply", 1)], []):  # the links may be gone by now
         [doubt] = doubts_of([], None, missing(1, policy=policy), missed)
-        assert doubt.remedy == f"rabbitmq-itc restamp / --participant {better} sees it"
+        assert doubt.remedy == f"To see it, run rabbitmq-itc restamp / --participant {better}"
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_behind_a_delivery_whose_publish_was_not_seen_it_is_unknown(
 ) -> None:
     a, b = concurrent_pair(demo.world)
     page = open_page(demo)
-    why = "delivery 7 from queue 'q' is of a publish that was not seen"
+    why = "the publish of delivery 7 from queue 'q' was not seen"
     change_answers(
         page, "**/itc_db/compare/**", lambda said: {**said, "answer": "unknown", "sentence": why}
     )
@@ -174,7 +174,7 @@ def test_behind_a_delivery_whose_publish_was_not_seen_it_is_unknown(
     page.goto(f"{demo.url}/#/chain?a={a}&b={b}")
     middle = page.locator(".pair-middle")
     expect(middle).to_have_text("has no known relation toSwap")
-    expect(page.locator(".pair-sentence")).to_contain_text("is of a publish that was not seen")
+    expect(page.locator(".pair-sentence")).to_contain_text("queue 'q' was not seen")
     expect(page.get_by_text("they failed independently")).to_have_count(0)
     expect(page.get_by_role("button", name="3 unknown")).to_be_visible()
 
@@ -342,7 +342,7 @@ def test_where_nothing_evident_leads_there_the_list_says_so(
 ) -> None:
     end = next(e for e in demo.world.events[400:] if e.prompt and not e.named)
     page = open_page(demo, f"#/chain?a={end.prompt}&b={end.id}&via=links")
-    expect(page.get_by_text("Nothing evident leads from one to the other")).to_be_visible()
+    expect(page.get_by_text("No known step leads from one to the other")).to_be_visible()
     page.get_by_role("link", name="what a participant did later").click()
     assert "via=conversation" in page.url
 

@@ -238,7 +238,7 @@ def test_the_bound_is_chosen_in_the_address_and_what_is_evident_is_marked(
     expect(causes.locator("li")).to_have_count(8)
     causes.get_by_role("button", name="Show more").click()
     expect(causes.locator("li")).to_have_count(len(past))
-    expect(causes.get_by_text("evident", exact=True)).to_have_count(len(evident))
+    expect(causes.get_by_text("certain", exact=True)).to_have_count(len(evident))
     assert "via=any" in page.url
     page.reload()
     expect(causes.get_by_role("button", name="Any")).to_have_attribute("aria-pressed", "true")
@@ -257,10 +257,10 @@ def test_where_nothing_is_evident_all_that_is_possible_is_listed(
     page = open_page(demo, f"#/events?event={event.id}&live=off")
     causes = section(page, "Causes")
     expect(causes.get_by_role("button", name="Any")).to_have_attribute("aria-pressed", "true")
-    expect(causes).to_contain_text(f"None is evident; {past} may have had a part.")
+    expect(causes).to_contain_text(f"None is certain; {past} may have had a part.")
     expect(causes.locator("li")).to_have_count(min(8, past))
     causes.get_by_role("button", name="Links").click()
-    expect(causes.get_by_text("None is evident.", exact=True)).to_be_visible()
+    expect(causes.get_by_text("None is certain.", exact=True)).to_be_visible()
 
 
 def test_that_nothing_else_had_a_part_is_not_said(

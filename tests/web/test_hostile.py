@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -13,7 +14,13 @@ from tests.web.conftest import OpenPage
 from tests.web.history import HOSTILE
 from tests.web.past import Past
 from tests.web.service import Served, running
+from tests.web.stories import AUDITOR, BILLING, MAILER, SHOP, STOCK, Story
 from tests.web.test_learn import judge
+
+# Shop, billing, stock, mail and auditor; two queues, and messages of three types.
+ARABIC = ("متجر", "فوترة", "مخزون", "بريد", "مدقق")
+SHIPS, DEAD = "شحن", "رسائل.ميتة"
+PLACED, RESERVED, PAID = "طلب.جديد", "المخزون.محجوز", "تم.الدفع"
 
 ADDRESSES = [
     "#/overview",
@@ -104,3 +111,109 @@ def test_a_name_from_right_to_left_leaves_the_time_behind_it_in_place(
     )
     assert name < time
     assert first < second  # a sentence that begins with such a name
+
+
+@pytest.fixture(scope="module")
+def arabic() -> Iterator[Served]:
+    """A shop of which every name is Arabic, and an order that failed."""
+    world = Past()
+    story = Story(world, "طلب-1234")
+    people = story.trace.simulation.participants
+    people[:] = [one._replace(user=name) for one, name in zip(people, ARABIC, strict=True)]
+    root = story.publish(0, SHOP, PLACED, (ARABIC[1], ARABIC[2]))
+    stocked = story.deliver(35, STOCK, root, ARABIC[2])
+    reserved = story.publish(310, STOCK, RESERVED, (SHIPS,), stocked)
+    story.deliver(330, MAILER, reserved, SHIPS)
+    billed = story.deliver(900, BILLING, root, ARABIC[1], "redelivered")
+    paid = story.publish(1400, BILLING, PAID, (SHIPS,), billed)
+    story.deliver(1440, MAILER, paid, SHIPS)
+    story.deliver(2103, AUDITOR, reserved, DEAD, "dead_lettered", SHIPS)
+    Story(world, "طلب-77").publish(0, MAILER, PLACED, (ARABIC[1],))
+    with running(world) as server:
+        server.gap("/", **GAP)
+        yield server
+
+
+GAP = {
+    "id": 1,
+    "after_event_id": 9,
+    "before_event_id": None,
+    "since": "2026-01-02T03:00:04Z",
+    "until": "2026-01-02T03:00:05Z",
+    "reason": f"{ARABIC[3]} and {ARABIC[0]} were cut off",
+    "suspected": False,
+    "declared": False,
+}
+READ_BACKWARDS = [
+    "#/overview",
+    "#/conversations?vhost=%2F",
+    "#/conversations?filter=failures",
+    "#/conversations?event=1&beyond=on",
+    "#/conversations?event=1&view=sequence&panel=on",
+    f"#/queue?vhost=%2F&queue={SHIPS}",
+    "#/topology?vhost=%2F&by=participant",
+    "#/events?event=6&live=off",
+    "#/chain?a=1&b=7&via=links",
+    "#/space-time?vhost=%2F&event=6",
+    "#/admin?vhost=%2F",
+]
+# What was made harmless twice shows the marks of the first time.
+SPELLED_TWICE = """() => {
+  const texts = [document.title, document.body.innerText];
+  for (const one of document.querySelectorAll("[title], [aria-label]")) {
+    texts.push(one.title, one.getAttribute("aria-label") ?? "");
+  }
+  return texts.filter((text) => /U\\+206[89]/.test(text));
+}"""
+LEFT_OF = """(element, text) => {
+  const lines = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  while (lines.nextNode()) {
+    const from = lines.currentNode.data.indexOf(text);
+    if (from < 0) continue;
+    const range = document.createRange();
+    range.setStart(lines.currentNode, from);
+    range.setEnd(lines.currentNode, from + text.length);
+    return range.getBoundingClientRect().left;
+  }
+}"""
+
+
+def test_no_arabic_name_is_spelled_twice_anywhere(arabic: Served, open_page: OpenPage) -> None:
+    page = open_page(arabic)
+    for address in READ_BACKWARDS:
+        page.goto(f"{arabic.url}/{address}")
+        expect(page.locator(".loading")).to_have_count(0)
+        expect(
+            page.locator("main").get_by_text(re.compile("[\u0600-\u06ff]")).first
+        ).to_be_attached()
+        assert page.evaluate(SPELLED_TWICE) == [], address
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_sentences_of_arabic_names_are_read_in_their_order(
+    arabic: Served, open_page: OpenPage, width: int
+) -> None:
+    page = open_page(arabic, "#/conversations?event=1", width=width)
+    headline = page.locator(".conv-sentence")
+    expect(headline).to_contain_text(f"died in \u2068{SHIPS}\u2069. ")
+    headline.evaluate("it => (it.style.whiteSpace = 'nowrap')")
+    words = [PLACED, "led to", "died in", SHIPS, ARABIC[3], "published"]
+    places = [headline.evaluate(LEFT_OF, word) for word in words]
+    assert places == sorted(places)
+    page.goto(f"{arabic.url}/#/topology?vhost=%2F")
+    node = page.locator(".flow-node.queues", has_text=ARABIC[1]).first
+    expect(node).to_be_visible()
+    assert node.evaluate(LEFT_OF, ARABIC[1]) - node.bounding_box()["x"] < 20  # type: ignore[index]
+
+
+def test_a_shortened_text_isolates_no_more_than_its_name(
+    arabic: Served, open_page: OpenPage
+) -> None:
+    cut = open_page(arabic).evaluate(
+        """async (name) => {
+          const { said, shortened } = await import("/app/core/format.js");
+          return [shortened(said(`in ${name}`), 7), shortened(said(`${name} and more`), 10)];
+        }""",
+        ARABIC[4],
+    )
+    assert cut == [f"in \u2068{ARABIC[4][:2]}\u2069…", f"\u2068{ARABIC[4]}\u2069 an…"]

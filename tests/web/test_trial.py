@@ -1,4 +1,6 @@
-"""Twelve questions of a working day, each answered in at most three actions, the last in four.
+"""Questions of a working day: twelve, and three on orders that were retried, stuck and slow.
+
+Each is answered in at most three actions, the last in four.
 
 24,000 events of twelve services in six virtual hosts. An action is a click, a choice, or a typed
 text with Enter; by keyboard it is a key pressed on what Tab leads to. Each question begins at the
@@ -208,11 +210,17 @@ def message(page: Page, kind: str) -> Locator:
     return page.get_by_role("treeitem", name=re.compile(f"^{kind} from "))
 
 
-def ask_of_an_order(hand: Hand) -> None:
+def find(hand: Hand, number: int) -> None:
+    """Open an order from the overview."""
     page = hand.page
     hand.begin()
-    hand.type(page.get_by_role("textbox", name="What happened to"), f"order-{SOUGHT}")
-    expect(page.get_by_role("heading", name=f"order-{SOUGHT}")).to_be_visible()
+    hand.type(page.get_by_role("textbox", name="What happened to"), f"order-{number}")
+    expect(page.get_by_role("heading", name=f"order-{number}")).to_be_visible()
+
+
+def ask_of_an_order(hand: Hand) -> None:
+    page = hand.page
+    find(hand, SOUGHT)
     expect(message(page, "OrderPlaced")).to_be_visible()
     hand.answered("what happened to the order?")
     expect(page.get_by_role("region", name="Why it failed")).to_contain_text("rejected by billing")
@@ -237,6 +245,39 @@ def ask_of_an_order(hand: Hand) -> None:
     kinds = page.evaluate("navigator.clipboard.read().then(([one]) => one.types)")
     assert kinds == ["image/png"]
     hand.answered("a picture and a link for a colleague")
+
+
+def ask_of_a_retried_order(hand: Hand) -> None:
+    page = hand.page
+    find(hand, RETRIED)
+    state = page.locator(".conv-state")
+    expect(state).to_contain_text("retried, finished")
+    hand.press(state.locator("summary"))
+    expect(state).to_contain_text("Redelivered once.")
+    hand.answered("did the retried order finish?")
+
+
+def ask_of_a_stuck_order(hand: Hand) -> None:
+    page = hand.page
+    find(hand, STUCK)
+    head = page.locator(".conv-head")
+    expect(head.locator(".conv-state summary")).to_have_text("waiting")
+    expect(head).to_contain_text(re.compile(r"in billing for \d+ (s|min)"))
+    waits = page.get_by_role("region", name="What it waits for")
+    expect(waits).to_contain_text("OrderChecked still waits in billing")
+    hand.press(waits.get_by_role("link", name="billing"))
+    expect(page.get_by_text("1 message waiting")).to_be_visible()
+    takes = page.get_by_role("region", name="Who takes from it")
+    expect(takes.get_by_role("link", name="billing")).to_be_visible()
+    hand.answered("where is the stuck order, since when, and who should take it?")
+
+
+def ask_of_a_slow_order(hand: Hand) -> None:
+    page = hand.page
+    find(hand, FIRST + (VHOSTS.index(SLOW) + 1) * EACH - 1)
+    rows = page.locator(".conv-rows")
+    expect(rows).to_contain_text(re.compile(r"4\.\d s, usually \d+ ms, since \d\d:\d\d:00"))
+    hand.answered("what of the slow order took longer than usual?")
 
 
 def ask_which_came_first(hand: Hand) -> None:
@@ -336,6 +377,9 @@ def ask_for_the_chain_as_a_file(hand: Hand) -> None:
 QUESTIONS: tuple[Callable[[Hand], None], ...] = (
     ask_of_an_order,
     ask_which_came_first,
+    ask_of_a_retried_order,
+    ask_of_a_stuck_order,
+    ask_of_a_slow_order,
     ask_whether_it_is_complete,
     ask_since_when_it_is_slow,
     ask_for_a_trace_with_fewer_bodies,
@@ -349,7 +393,7 @@ QUESTIONS: tuple[Callable[[Hand], None], ...] = (
     ("width", "theme"),
     [(1440, "light"), (390, "dark")],
 )
-def test_each_of_twelve_questions_takes_few_actions(
+def test_each_question_takes_few_actions(
     shop: Served, open_page: OpenPage, width: int, theme: str
 ) -> None:
     begin_anew(shop)
@@ -358,7 +402,7 @@ def test_each_of_twelve_questions_takes_few_actions(
     hand = Hand(page, shop.url)
     for question in QUESTIONS:
         question(hand)
-    assert len(hand.answers) == 12
+    assert len(hand.answers) == 12 + 3
     *others, last = hand.answers.values()
     assert max(others) <= 3, hand.answers
     assert last <= 4, hand.answers

@@ -12,7 +12,8 @@ from playwright.sync_api import Locator, Page, expect
 from tests.web.conftest import DOUBT, OpenPage, cast_doubt, change_answers, without_broker
 from tests.web.past import Past, demo_world
 from tests.web.service import Served
-from tests.web.test_accessibility import AXE, VIEWS
+from tests.web.test_accessibility import AXE, VIEWS, violations
+from tests.web.test_trial import Hand
 
 
 def trust(page: Page) -> Locator:
@@ -141,6 +142,49 @@ def test_while_nothing_is_recorded_it_is_unknown(
     page = open_page(serve(world), "#/topology?vhost=%2F")
     expect(trust(page).locator(".badge").first).to_have_text("unknown")
     expect(trust(page)).to_contain_text("/ is not being recorded")
+
+
+@pytest.mark.parametrize("by_keyboard", [False, True])
+def test_a_stopped_trace_says_since_when_and_is_started_from_any_page(
+    serve: Callable[[Past], Served], open_page: OpenPage, by_keyboard: bool
+) -> None:
+    server = serve(stopped_world())
+    page = open_page(server, f"#/conversations?vhost={LONG}", width=390, hurry=True)
+    idle = trust(page).get_by_role("status")
+    expect(idle).to_contain_text(f"{LONG} is not being recorded since 2026-01-02 03:00:00")
+    start = idle.get_by_role("button", name=f"Start the trace of {LONG}")
+    expect(start).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    hand = Hand(page, server.url, by_keyboard)
+    hand.press(start)
+    hand.press(page.get_by_role("alertdialog").get_by_role("button", name="Start the trace"))
+    expect(idle).to_have_count(0)
+    assert server.answer(f"/itc_db/{LONG}/undefined/undefined/undefined")["state"] == "running"
+
+
+LONG = "a-virtual-host-of-a-shop-" * 5
+
+
+def stopped_world() -> Past:
+    """A world with a virtual host of a long name, whose trace was stopped."""
+    world = sure_world()
+    world.start_trace(LONG).state = "stopped"
+    gap = {"id": 1, "after_event_id": 5, "before_event_id": None, "until": None}
+    gap |= {"since": "2026-01-02T03:00:00.1Z", "reason": "the trace was stopped"}
+    world.traces[LONG].gaps.append(gap | {"suspected": False, "declared": False})
+    return world
+
+
+def test_who_may_not_start_a_stopped_trace_is_told_who_may(
+    serve: Callable[[Past], Served], open_page: OpenPage
+) -> None:
+    server = serve(stopped_world())
+    page = open_page(server, f"#/topology?vhost={LONG}", user="watch", policy=False)
+    idle = trust(page).get_by_role("status")
+    expect(idle).to_contain_text("its trace was stopped")
+    expect(idle).to_contain_text("Ask an administrator to start it.")
+    expect(idle.get_by_role("button")).to_have_count(0)
+    assert violations(page) == []
 
 
 def test_what_was_never_traced_is_unknown(demo: Served, open_page: OpenPage) -> None:

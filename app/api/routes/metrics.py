@@ -40,11 +40,12 @@ _NAMED_COUNTS = ("found", "unseen", "forgotten", "ambiguous", "early")
 _FOUND_COUNTS = ("known", "missed", "hidden")
 
 
-@router.get(
-    "/metrics",
-    response_class=Response,
-    responses={**READING, 200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
-)
+TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/plain": {"schema": {"type": "string"}}}}
+}
+
+
+@router.get("/metrics", response_class=Response, responses={**READING, **TEXT})
 async def metrics(request: Request, parts: Parts) -> Response:
     """Everything that Prometheus scrapes, of the virtual hosts that the user sees."""
     user = None if parts.settings.metrics_open else await reader_of(request)

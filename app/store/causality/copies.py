@@ -20,8 +20,10 @@ from app.stored.causality import (
     CopyNumbers,
     Fate,
     HeldCopies,
+    QueueCopies,
     QueueFlow,
     QueueTraffic,
+    busiest_queues,
 )
 from model.conversations.assembly import conversation_of
 from model.deaths import Loss
@@ -69,7 +71,8 @@ _SETTLED = text(
     " WHERE settlement IN (2, 3, 4)"
 ).bindparams(newest=MOST_NEWEST)
 
-# Events that are looked through for those of a queue, and waiting copies that are.
+# Events that are looked through for those of a queue, and waiting copies that are. A copy's own
+# time is the tracker's, which stands still while no service runs: its publish has the clock's.
 MOST_OF_TRACE, MOST_WAITING = 20_000, 1_000
 _NEWEST = text(
     "SELECT count(*), min(recorded_at) FROM (SELECT recorded_at FROM events"
@@ -82,10 +85,20 @@ _HANDED_OVER = text(
     " LEFT JOIN events AS p ON p.id = e.cause_id WHERE e.type = 1 AND e.queue = :queue"
 )
 _WAITING = text(
-    "SELECT c.event_id, c.recorded_at, p.participant, p.exchange"
-    " FROM (SELECT number, event_id, recorded_at FROM copies WHERE trace_id = :trace"
+    "SELECT c.event_id, p.recorded_at, p.participant, p.exchange"
+    " FROM (SELECT number, event_id FROM copies WHERE trace_id = :trace"
     " AND queue = :queue ORDER BY number LIMIT :n) AS c"
-    " LEFT JOIN events AS p ON p.id = c.event_id ORDER BY c.number"
+    " JOIN events AS p ON p.id = c.event_id ORDER BY c.number"
+)
+_WAITING_BY_QUEUE = text(
+    "SELECT c.queue, c.copies, p.recorded_at"
+    " FROM (SELECT queue, count(*) AS copies, min(event_id) AS oldest FROM copies"
+    " WHERE trace_id = :trace AND queue NOT LIKE 'amq.%' GROUP BY queue) AS c"
+    " JOIN events AS p ON p.id = c.oldest"
+)
+_HELD_BY_QUEUE = text(
+    "SELECT queue, count(*), min(recorded_at) FROM events"
+    " WHERE trace_id = :trace AND settlement = 1 AND queue NOT LIKE 'amq.%' GROUP BY queue"
 )
 
 
@@ -105,6 +118,18 @@ class Copies(Subject):
         return CopyNumbers(*(await connection.execute(query)).one())
 
     @reads
+    async def by_queue(
+        self, connection: AsyncConnection, trace_id: int, *, in_hand: bool
+    ) -> list[QueueCopies]:
+        """The copies that wait in a trace's queues, or that consumers hold of them.
+
+        Without queues that the broker named. Those of the queues beyond a bound are together.
+        """
+        query = _HELD_BY_QUEUE if in_hand else _WAITING_BY_QUEUE
+        rows = await connection.execute(query, {"trace": trace_id})
+        return busiest_queues(QueueCopies(*row) for row in rows)
+
+    @reads
     async def of_queue(
         self, connection: AsyncConnection, trace_id: int, vhost: str, queue: str
     ) -> QueueTraffic:
@@ -121,7 +146,7 @@ class Copies(Subject):
             if match != Match.redelivered:  # counted once
                 publishers.add(publisher, exchange, at, is_dead)
         for _, at, publisher, exchange in waiting:
-            publishers.add(publisher, exchange or "", at, False)
+            publishers.add(publisher, exchange, at, False)
         numbers = {number for number, _ in (*publishers, *receivers) if number is not None}
         names = await names_of(connection, trace_id, numbers)
         count = select(func.count()).where(*_in_queue(trace_id, queue))

@@ -11,11 +11,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Select, bindparam, literal_column, select, text, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.causality.ranges import names_of
 from app.store.conversations.deaths import first_deaths
+from app.store.conversations.remedies import with_remedies
 from app.store.database import tables
 from app.store.database.chunks import filters
 from app.store.database.searched import searched_keys
@@ -161,11 +163,10 @@ class Failures(Subject):
             batch = await _read_failures(connection, scope, candidates)
             readable = (f if may_read(f.vhost) else f.without_content() for f in batch)
             failures += filter(criteria.lets_through, readable)
-            if is_end:
-                return failure_page(failures, limit, None)
-            cursor, _ = candidates[-1]
-            if len(failures) >= MOST_COUNTED or time.monotonic() > deadline:
-                return failure_page(failures, limit, cursor)
+            cursor = None if is_end else candidates[-1][0]
+            if is_end or len(failures) >= MOST_COUNTED or time.monotonic() > deadline:
+                page = failure_page(failures, limit, cursor)
+                return replace(page, items=await with_remedies(connection, page.items, may_read))
 
 
 async def _scope(connection: AsyncConnection, criteria: FailureFilter) -> _FailureScope:

@@ -10,36 +10,42 @@ position serves for them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.causality.ranges import services_of
+from app.store.conversations.deaths import first_deaths
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
 from app.store.database.subject import Subject, reads, writes
+from app.store.reading import messages
 from app.tracker.links import SPANS_RULE
 from model.durations import (
     BY_HOUR,
     BY_MINUTE,
+    EVER,
+    HANDED_OVER,
+    MOST_OWNERS,
     REST,
     Cells,
+    CopyEnd,
     CountedPeriod,
     DurationCounts,
     Owner,
     OwnerKind,
     OwnerRow,
     busiest,
-    deliveries_in,
+    counts_of,
+    number_in,
 )
+from model.event import Event
 from model.times import HOUR, Microseconds
-
-MOST_OWNERS = 1_000
-"""Queues of a virtual host, and services, that have counts of their own in an hour or a day."""
+from model.words import Match
 
 MOST_ROWS = 3_000
 """Rows that are looked through for queues and services that became slow."""
@@ -58,7 +64,7 @@ _decode = msgspec.msgpack.Decoder(Cells).decode
 # Numbers are those of `model.words`; as constants, for the index of settled deliveries.
 _LED_TO = f"{{0}}.kind IN (0, 1, 2) AND {{0}}.rule <> '{SPANS_RULE}'"
 _OF_DELIVERIES = (
-    "SELECT e.queue, e.participant, e.recorded_at, p.recorded_at"
+    "SELECT e.queue, e.participant, e.recorded_at, p.recorded_at, e.match"
     " FROM events AS e LEFT JOIN events AS p ON p.id = e.cause_id AND e.match = 1"
     " WHERE e.trace_id = :trace AND e.id > :after AND e.id <= :through AND e.type = 1"
     " AND NOT e.quiet",
@@ -147,11 +153,16 @@ class Durations(Subject):
                 users.setdefault(owner, user)
             return owners
 
-        for queue, number, moment, published in handed_over:
+        for queue, number, moment, published, match in handed_over:
             wait = None if published is None or published > moment else moment - published
             counts.count_delivery(owners(queue, number), moment, wait)
+            if match == Match.redelivered:
+                counts.count_end(_owners(queue, None), moment, CopyEnd.returned)
         for queue, number, moment, took in (*settled, *forwarded):
             counts.count_handling(owners(queue, number), moment, took)
+        async for queue, moment, death in _deaths(connection, trace_id, read_id, until_id):
+            counts.count_end(_owners(queue, None), moment, death)
+            users = dict.fromkeys(_owners(queue, None), "") | users
         of_last = select(_events.recorded_at).where(_events.id == until_id)
         read_at = (await connection.execute(of_last)).scalar_one_or_none() or 0
         return DurationPortion(place, until_id, read_at, is_whole, counts, users)
@@ -173,6 +184,11 @@ class Durations(Subject):
                 _durations.at < moment - resolution.retention,
             )
             await connection.execute(delete(tables.durations).where(*conditions))
+        day = tables.durations.alias().c
+        is_alike = [day[key] == _durations[key] for key in ("trace_id", "kind", "name")]
+        recent = select(day.at).where(day.part == BY_HOUR.part, *is_alike)
+        of_all = _durations.trace_id.in_(trace_ids), _durations.part == EVER.part
+        await connection.execute(delete(tables.durations).where(*of_all, ~recent.exists()))
 
     async def _go_on(self, connection: AsyncConnection, portion: DurationPortion) -> bool:
         trace_id, read_id, _ = portion.place
@@ -185,7 +201,7 @@ class Durations(Subject):
     async def _add(self, connection: AsyncConnection, portion: DurationPortion) -> None:
         trace_id, moment = portion.place.trace_id, self.database.clock()
         rows = portion.counts.rows()
-        for resolution in (BY_MINUTE, BY_HOUR):
+        for resolution in (BY_MINUTE, BY_HOUR, EVER):
             part_keys = sorted(key for key in rows if key.part == resolution.part)
             for start, keys in groupby(part_keys, key=lambda key: key.begin):
                 if -HOUR <= moment - start <= resolution.retention:  # clocks may be anywhere
@@ -224,7 +240,7 @@ class Durations(Subject):
         for owner, cells in new.items():
             old_cells, user = old.get(owner, (None, users.get(owner, "")))
             total_cells = cells if old_cells is None else cells + Counter(_decode(old_cells))
-            values.append((*time_key, *owner, _encode(total_cells), total_cells.total(), user))
+            values.append((*time_key, *owner, _encode(total_cells), number_in(total_cells), user))
         changing = ("cells", "total")
         await self.database.dialect.upsert_many(connection, tables.durations, values, changing)
 
@@ -238,7 +254,7 @@ class Durations(Subject):
     ) -> set[str]:
         """The names, stored or new, that are too many for counts of their own."""
         new_totals = {
-            name: cells.total()
+            name: number_in(cells)
             for (cell_kind, name), cells in new.items()
             if cell_kind == kind and name
         }
@@ -264,6 +280,13 @@ class Durations(Subject):
         of_owner = _durations.part == part, _durations.kind == owner[0], _durations.name == owner[1]
         query = _ROWS.where(_durations.trace_id == trace_id, *of_owner)
         return [_row(row) for row in await rows_with(connection, query, _durations.at, times)]
+
+    @reads
+    async def ever(self, connection: AsyncConnection, trace_ids: Collection[int]) -> list[OwnerRow]:
+        """All counts of queues and services."""
+        query = _ROWS.where(_durations.part == EVER.part)
+        rows = await rows_with(connection, query, _durations.trace_id, trace_ids)
+        return [_row(row) for row in rows]
 
     @reads
     async def recent(
@@ -311,7 +334,7 @@ class Durations(Subject):
         rest = Counter[int]()
         of_others = select(_durations.kind, _durations.cells).where(*days, _durations.name == REST)
         for kind, cells in await connection.execute(of_others):
-            rest[kind] += deliveries_in(_decode(cells))
+            rest[kind] += counts_of(_decode(cells)).get(HANDED_OVER, 0)
         return {
             kind: OwnerNames([e.name for e in rows if e.kind == kind and e.name], rest[kind])
             for kind in OwnerKind
@@ -329,6 +352,26 @@ class Durations(Subject):
         )
         moments = [row[0] for row in await rows_with(connection, query, _traces.id, trace_ids)]
         return min((Microseconds(moment) for moment in moments if moment is not None), default=None)
+
+
+async def _deaths(
+    connection: AsyncConnection, trace_id: int, after: int, through: int
+) -> AsyncIterator[tuple[str | None, int, CopyEnd]]:
+    """Queues, times and ends of the deaths that dead letters are the first to tell of."""
+    query = select(_events.id).where(_events.trace_id == trace_id, text(tables.FAILURES["died"]))
+    in_range = _events.id > after, _events.id <= through
+    for ids in chunks([*await connection.scalars(query.where(*in_range))]):
+        letters = await _without_bodies(connection, ids)
+        causes = {event.cause for event in letters.values() if event.cause is not None}
+        publishes = await _without_bodies(connection, causes)
+        for death in await first_deaths(connection, [*letters.values()], publishes):
+            end = CopyEnd.__members__.get(death.reason or "", CopyEnd.other)
+            yield death.queue, letters[death.event].recorded_at, end
+
+
+async def _without_bodies(connection: AsyncConnection, ids: Collection[int]) -> dict[int, Event]:
+    rows = await rows_with(connection, messages.WITHOUT_BODY, _events.id, ids)
+    return {row.id: messages.event_of(row) for row in rows}
 
 
 def _owners(queue: str | None, service: str | None) -> list[Owner]:

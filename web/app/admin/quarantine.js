@@ -1,6 +1,6 @@
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { bytes, dateTime, inOurTime } from "../core/format.js";
+import { bytes, dateTime, said } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { vhost } from "../core/route.js";
 import { Value } from "../ui/marks.js";
@@ -21,7 +21,7 @@ export function Quarantine() {
             ${(message) => html`<tr key=${message.id}>
                 <td class="tabular">${dateTime(message.recorded_at)}</td>
                 <td><${Value}>${message.vhost}<//></td>
-                <td class="text"><${Value}>${inOurTime(message.reason)}<//></td>
+                <td class="text">${said(message.reason)}</td>
                 <td class="name"><${Value}>${message.routing_key}<//></td>
                 <td class="number">${bytes(message.body_bytes)}</td>
               </tr>`}

@@ -23,7 +23,7 @@ export function Service() {
       <dd>${data
         ? html`<${StateMark} state=${data.status === "ok" ? "running" : "failed"}>${visible(data.status ?? "ready")}<//>`
         : error
-          ? html`<${StateMark} state="failed">not ready<//> <${Value}>${reasonOf(error)}<//>`
+          ? html`<${StateMark} state="failed">not ready<//> ${reasonOf(error)}`
           : "…"}</dd>
       ${checks.map(
         ([name, state]) => html`<dt key=${name}>${visible(name)}</dt>

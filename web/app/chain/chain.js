@@ -64,9 +64,9 @@ function Shown({ chain, path, ends }) {
 
 function NoWay({ via }) {
   const wider = WAYS[WAYS.findIndex(([key]) => key === via) + 1];
-  return html`<${Empty} title="Nothing evident leads from one to the other"
+  return html`<${Empty} title="No known step leads from one to the other"
     actions=${wider && html`<a class="button" href=${hrefHere({ via: wider[0] })}>${wider[2]}</a>`}>
-    One happened before the other, but no such steps lead there. What leads there in another way is shown by the choice above.<//>`;
+    One happened before the other. The choice above shows wider ways.<//>`;
 }
 
 function amount({ events, count: total, participants }) {

@@ -4,11 +4,10 @@ import { ageOf, dateTime, percent, plural, said, times, visible } from "../core/
 import { href, hrefHere } from "../core/route.js";
 import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
-import { failuresOf, heldOf, nameOf, partsOf, took, waitingOf } from "./model.js";
+import { failuresOf, heldOf, NARROW, nameOf, partsOf, took, waitingOf } from "./model.js";
 import { partText, Position, reasonsOf, State } from "./words.js";
 
 const MOST = 3;
-const NARROW = 620; // pixels; there the drawing should begin in the first screen
 // The list again as it was; a list cannot be put together by *Any*, so not by the way of one conversation.
 const BACK = Object.fromEntries(
   ["event", "panel", "beyond", "touched", "touched_until", "all_touched", "all_touched_until", "view", "via", "relatives"].map((name) => [name, null]),

@@ -12,7 +12,7 @@ import { inShort, shortOf } from "../ui/names.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { useSteps } from "../ui/steps.js";
 import { Table } from "../ui/table.js";
-import { took } from "./model.js";
+import { NARROW, took } from "./model.js";
 import { Scatter } from "./scatter.js";
 import { Position, State, STATES, WAYS } from "./words.js";
 
@@ -106,7 +106,9 @@ function Filters({ params }) {
     <input class="input" key=${params[name] ?? ""} defaultValue=${params[name] ?? ""} placeholder=${hint} spellcheck=${false}
       inputmode=${name.endsWith("seconds") ? "decimal" : undefined}
       onChange=${(e) => patch({ [name]: clean(name, e.currentTarget.value) })} /></label>`;
-  return html`<div class="conv-filters" role="group" aria-label="Filters">
+  const isSet = ["within", ...FILTERS].some((name) => name !== "state" && params[name]);
+  return html`<details class="conv-fold" open=${innerWidth > NARROW || isSet}><summary>Filters</summary>
+  <div class="conv-filters" role="group" aria-label="Filters">
     <label class="field"><span>Began</span>
       <select class="select" value=${params.within ?? ""} onChange=${(e) => patch({ within: e.currentTarget.value || null })}>
         ${PERIODS.map(([value, text]) => html`<option key=${value} value=${value} selected=${value === (params.within ?? "")}>${text}</option>`)}
@@ -119,7 +121,7 @@ function Filters({ params }) {
       <select class="select" value=${params.via ?? "links"} onChange=${(e) => patch({ via: e.currentTarget.value === "links" ? null : e.currentTarget.value })}>
         ${WAYS.slice(0, 2).map(([value, text]) => html`<option key=${value} value=${value} selected=${value === (params.via ?? "links")}>${text}</option>`)}
       </select></label>
-  </div>`;
+  </div></details>`;
 }
 
 const clean = (name, text) => (name.endsWith("seconds") ? text.replace(/[^\d.]/g, "") : text.trim()) || null;
@@ -128,16 +130,16 @@ function Rows({ items }) {
   const several = !vhost.value && user.value.vhosts.length > 1;
   const short = shortOf(items.flatMap((one) => one.participants));
   useSteps("a[id^='conversation-']");
-  const by = ["began_at", "type", ({ keys }) => keys[0], ({ state }) => Object.keys(STATES).indexOf(state),
+  const by = ["began_at", "type", ({ state }) => Object.keys(STATES).indexOf(state), ({ keys }) => keys[0],
     ({ position, began_at: at, seconds }) => (position ? (Date.now() - Date.parse(at)) / 1000 : seconds), ({ counts }) => counts.messages, null, ({ participants }) => participants.length, "vhost"];
-  const heads = `Began|Type|Key|State|#Duration|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
+  const heads = `Began|Type|State|Key|#Duration|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
   return html`<${Table} label="Conversations, newest first" heads=${heads} rows=${items} by=${by}>
     ${(one) => html`<tr key=${one.root} class="chosen-by-click" onClick=${(e) => e.target.closest("a") || patch({ event: String(one.root) })}>
         <td class="tabular" title=${dateTime(one.began_at)}>${recent(one.began_at)}</td>
         <td><a id=${`conversation-${one.root}`} class="strong" data-focus=${`conversation ${one.root}`}
           href=${hrefHere({ event: String(one.root) })}><${Value} cut>${one.type}<//></a></td>
+        <td class="place"><${State} state=${one.state} />${one.position && html` <span class="soft small"><${Position} of=${one} short=${short} /></span>`}</td>
         <td title=${visible(one.keys.join(", "))}>${one.keys.length ? html`<${Value} cut>${one.keys[0]}<//>` : "–"}</td>
-        <td><${State} state=${one.state} />${one.position && html` <span class="soft small"><${Position} of=${one} short=${short} /></span>`}</td>
         <td class="number" title=${one.position ? `Its last event came after ${took(one.seconds)}` : null}>${one.position
           ? html`<span class="soft">${ageOf(one.began_at)} so far</span>` : took(one.seconds)}</td>
         <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>
@@ -171,5 +173,5 @@ function Whereabouts({ id }) {
   const { data, error } = useResource(load, [id, vhost.value], { every: 0 });
   return html`<${Empty} title=${html`No conversation has <${Value}>${id}<//>`}
     actions=${html`${toAll()}<a class="button" href=${href("events", { q: id })}>Look among the events</a>`}>
-    <span role="status">${data ? said(sentence(data.sentence)) : error ? reasonOf(error) : "Asking whether it was ever here …"}</span><//>`;
+    <span role="status">${data ? sentence(data.sentence) : error ? reasonOf(error) : "Asking whether it was ever here …"}</span><//>`;
 }

@@ -4,6 +4,7 @@ import { seconds } from "../core/format.js";
 import { inShort, shortOf } from "../ui/names.js";
 
 const SHORT = 0.001; // s; what took less than that has no parts to see
+export const NARROW = 620; // pixels; there what is asked for should begin in the first screen
 const MOST_TIMES = 20; // as long as all that happened
 
 /** A duration as people read it. Events are timed when they are read, so less than 1 ms says nothing. */

@@ -1,6 +1,7 @@
 // A drawing as a list of shapes, to show it as SVG, save it as SVG, and paint it as PNG. Pure.
 // path: {kind, d, stroke, fill, width, dash}; rect: {kind, x, y, w, h, r, fill, stroke};
 // text: {kind, x, y, text, anchor, size, bold, fill, halo}. Colours are tokens of the style sheet.
+import { shortened } from "../core/format.js";
 
 export const FONT = "Inter, system-ui, sans-serif";
 const ARROW = 7;
@@ -21,7 +22,4 @@ export const text = (x, y, words, rest) => ({
 export const round = (n) => Math.round(n * 10) / 10;
 
 /** As much of a text as has room in this many pixels. */
-export function fitted(words, pixels, size = 12) {
-  const most = Math.max(3, Math.floor(pixels / (size * PER_LETTER)));
-  return words.length > most ? `${words.slice(0, most - 1)}…` : words;
-}
+export const fitted = (words, pixels, size = 12) => shortened(words, Math.max(3, Math.floor(pixels / (size * PER_LETTER))));

@@ -1,5 +1,5 @@
 // From messages to rectangles and words: time to the right, a row for each copy of a message. Pure.
-import { moment, seconds, visible } from "../core/format.js";
+import { ageOf, moment, seconds, visible } from "../core/format.js";
 import { serviceIn } from "../ui/names.js";
 import { nameOf, spellBefore, took } from "./model.js";
 
@@ -140,7 +140,7 @@ function barsOf(message, copy, { names, places, end, usual }, marks, x) {
     last = one;
   }
   if (last && last.handled == null && last.settled_after == null && last.settlement !== "in_hand") bars.at(-1).taker = who(last);
-  if (copy.state === "waiting") bars.push({ kind: "waiting", from: message.offset, to: end, event: message.event, critical: false, name: "still waits" });
+  if (copy.state === "waiting") bars.push({ kind: "waiting", from: message.offset, to: end, event: message.event, critical: false, name: `still waits, ${ageOf(message.at)}` });
   if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) mark("died", before, message.event);
   return bars;
 }

@@ -21,11 +21,11 @@ export function State({ state }) {
 
 /** The place of a conversation that may go on, and for how long: `in billing for 6 min`. */
 const positionText = ({ queue, holder, since }, short = (name) => name) =>
-  queue == null ? `handed to ${visible(short(holder))} ${ageOf(since)} ago` : `in ${visible(queue)} for ${ageOf(since)}`;
+  queue == null ? `handed to ${short(holder)} ${ageOf(since)} ago` : `in ${queue} for ${ageOf(since)}`;
 
 /** The same, with the queue leading to its page. */
 export const Position = ({ of: { vhost, position }, short }) =>
-  position.queue == null ? positionText(position, short) : html`in <${Queue} vhost=${vhost} name=${position.queue} /> for ${ageOf(position.since)}`;
+  position.queue == null ? said(positionText(position, short)) : html`in <${Queue} vhost=${vhost} name=${position.queue} /> for ${ageOf(position.since)}`;
 
 const BASES = {
   settled: "Every delivery was acknowledged, rejected or given back.",
@@ -40,7 +40,7 @@ export function reasonsOf({ sentence: text, done_by: basis, state, counts, posit
     BASES[basis],
     counts.redeliveries > 0 && `Redelivered ${times(counts.redeliveries)}.`,
     position && sentence(positionText(position, short)),
-    ...more.map((part) => said(sentence(part))),
+    ...more.map(sentence),
     state === "unknown" && !more.length && "A message was handed over or rejected, and what came of it is not recorded.",
   ].filter(Boolean);
 }

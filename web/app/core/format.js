@@ -8,10 +8,10 @@ export const count = (n) => (n == null ? "–" : whole.format(n));
 export const compact = (n) => (n == null ? "–" : n < 10_000 ? whole.format(n) : short.format(n));
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-/** A reason given by the API as a sentence. */
+/** A reason given by the API as a sentence, made harmless to the eye. */
 export function sentence(text) {
-  const begun = inOurTime(text.charAt(0).toUpperCase() + text.slice(1));
-  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+  const begun = said(text.charAt(0).toUpperCase() + text.slice(1));
+  return /[.!?]$/.test(text) ? begun : `${begun}.`;
 }
 
 /** An error as a sentence: the API's reason, or the page's own error. */
@@ -124,7 +124,7 @@ export const moment = (iso) => (isToday(iso) ? clockTime : dateTime)(iso);
 const SAID = /\b(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC\b/g;
 
 /** A sentence of the service with its times in the chosen clock. */
-export const inOurTime = (text) => text.replace(SAID, (_, day, at) => moment(`${day}T${at}Z`));
+const inOurTime = (text) => text.replace(SAID, (_, day, at) => moment(`${day}T${at}Z`));
 
 /** The same, made harmless to the eye; what is written from right to left turns nothing around but itself. */
 export const said = (text) => inOurTime(spelled(text).replace(RUNS_FROM_RIGHT, "\u2068$&\u2069"));
@@ -153,6 +153,13 @@ export function visible(text, { lines = false } = {}) {
   return !lines && FROM_RIGHT.test(shown) ? `\u2068${shown}\u2069` : shown;
 }
 
+/** A text that went through these, cut after this many letters; a name that it cuts is isolated up to there. */
+export function shortened(text, most) {
+  if (text.length <= most) return text;
+  const begin = text.slice(0, most - 1);
+  return `${begin}${begin.lastIndexOf("\u2068") > begin.lastIndexOf("\u2069") ? "\u2069" : ""}…`;
+}
+
 function spelled(text, lines = false) {
   return String(text).replace(INVISIBLE, (c) => {
     if (lines && (c === "\n" || c === "\t" || c === "\r")) return c === "\r" ? "" : c;
@@ -163,7 +170,8 @@ function spelled(text, lines = false) {
 
 // Text written from right to left is isolated, or it would turn around the text behind it: "204 ms".
 const FROM_RIGHT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/;
-const RUNS_FROM_RIGHT = new RegExp(`${FROM_RIGHT.source}+(?:[\\s\\d._-]*${FROM_RIGHT.source}+)*`, "g");
+// The space behind a full stop is between two sentences, and two names.
+const RUNS_FROM_RIGHT = new RegExp(`${FROM_RIGHT.source}+(?:(?:[\\d._-]|(?<!\\.)\\s)*${FROM_RIGHT.source}+)*`, "g");
 
 const NAMES = { 0: "NUL", 7: "BEL", 8: "BS", 9: "TAB", 10: "LF", 13: "CR", 27: "ESC", 127: "DEL" };
 const INVISIBLE =

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { count, moment, plural, reasonOf, visible } from "../core/format.js";
+import { count, moment, plural, reasonOf } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { patch, route } from "../core/route.js";
 
@@ -21,7 +21,7 @@ export function Histogram({ filters }) {
     setBrush(null);
   }, [data]);
   const narrowed = Boolean(params.since || params.until);
-  if (error) return html`<p class="histogram-foot soft small">How they are spread over time is not known: ${visible(reasonOf(error))}</p>`;
+  if (error) return html`<p class="histogram-foot soft small">How they are spread over time is not known: ${reasonOf(error)}</p>`;
   const shown = data ?? kept;
   if (!shown?.buckets.length) return null;
   const at = (n) => timeOf(shown, n);

@@ -1,5 +1,5 @@
 import { html } from "../core/html.js";
-import { count, dateTime, inOurTime, seconds, toMicros } from "../core/format.js";
+import { count, dateTime, said, seconds, toMicros } from "../core/format.js";
 import { download } from "../core/download.js";
 import { jobsLack } from "../core/health.js";
 import { cancelJob, hasEnded, useJobs } from "../core/jobs.js";
@@ -55,7 +55,7 @@ function Row({ job, reload }) {
       <td class="number">${seconds(secondsOf(job))}</td>
       <td class="end nowrap"><${Action} job=${job} reload=${reload} /></td>
     </tr>
-    ${job.error && html`<tr class="under"><td colspan="9"><span class="small"><${Value}>${inOurTime(job.error)}<//></span></td></tr>`}`;
+    ${job.error && html`<tr class="under"><td colspan="9"><span class="small">${said(job.error)}</span></td></tr>`}`;
 }
 
 function Request({ job }) {

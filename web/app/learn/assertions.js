@@ -1,6 +1,6 @@
 // Results of assertions over a period, with the conversations that violate them.
 import { html } from "../core/html.js";
-import { count, dateTime, inOurTime, recent, said } from "../core/format.js";
+import { count, dateTime, recent, said } from "../core/format.js";
 import { Value } from "../ui/marks.js";
 import { Table } from "../ui/table.js";
 import { Examples, saysOf, Verdict } from "./words.js";
@@ -18,7 +18,7 @@ function Result({ one, vhost }) {
       ${(item) => html`<tr key=${`${item.event} ${item.verdict}`}>
         <td class="tabular" title=${dateTime(item.at)}>${recent(item.at)}</td>
         <td><${Verdict} word=${item.verdict} /></td>
-        <td><${Value}>${inOurTime(item.sentence)}<//></td>
+        <td>${said(item.sentence)}</td>
         <td><${Examples} events=${[item.event]} vhost=${vhost} /></td></tr>`}
     <//>`}
     ${one.truncated && html`<p class="small soft">The newest ${count(one.items.length)} are listed.</p>`}

@@ -2,7 +2,7 @@
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { count, dateTime, inOurTime, plural, reasonOf, recent, visible } from "../core/format.js";
+import { count, dateTime, plural, reasonOf, recent, said, visible } from "../core/format.js";
 import { isStale } from "../core/health.js";
 import { attempt, tell } from "../core/notices.js";
 import { ask } from "../core/questions.js";
@@ -79,7 +79,7 @@ function Row({ one, several, reload }) {
   const { name, vhost: of, violated } = one;
   return html`<tr>
     <td class="text"><strong><${Value}>${name}<//></strong><div class="soft small"><${Value}>${saysOf(one.assertion)}<//></div>
-      ${one.unwatched && html`<div class="small">Not held while events come: <${Value}>${inOurTime(one.unwatched)}<//>. A report judges it.</div>`}</td>
+      ${one.unwatched && html`<div class="small">Not held while events come: ${said(one.unwatched)}. A report judges it.</div>`}</td>
     <td><${State} one=${one} /></td>
     ${several && html`<td><${Value}>${of}<//></td>`}
     <td class="number">${count(one.held)}</td>

@@ -61,7 +61,7 @@ function Item({ one, told, several }) {
       ${!one.complete && html` <span class="badge warn" title="A gap lies where it was looked for: it may have held">not certain</span>`}
       ${kind === "overdue" && html` <a class="small" href=${hrefFailures({ vhost: of, kind, reason: assertion })}
         aria-label=${`The failures of ${assertion}`}>failures</a>`}</td>
-    <td class="text"><a class="violation" href=${href("conversations", { vhost: of, event: String(event) })} title="Open its conversation"><${Value}>${one.sentence === null ? "(withheld)" : sentence(one.sentence)}<//></a></td>
+    <td class="text"><a class="violation" href=${href("conversations", { vhost: of, event: String(event) })} title="Open its conversation">${one.sentence === null ? "(withheld)" : sentence(one.sentence)}</a></td>
     ${several && html`<td><${Value}>${of}<//></td>`}
     ${told && html`<td><${Webhook} one=${one} /></td>`}
     <td class="number"><a href=${hrefHere({ event: String(event) })}>#${event}</a></td>

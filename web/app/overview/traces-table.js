@@ -1,5 +1,5 @@
 import { html } from "../core/html.js";
-import { ageOf, compact, count, inOurTime, percent, rate, sentence } from "../core/format.js";
+import { ageOf, compact, count, percent, rate, sentence } from "../core/format.js";
 import { outage } from "../core/health.js";
 import { href } from "../core/route.js";
 import { losses } from "../ui/gaps.js";
@@ -50,11 +50,11 @@ function Row({ vhost, trace }) {
     ${[
       why && `${trace.state === "waiting" ? "Waiting" : "Last error"}: ${why}`,
       ...trace.remarks,
-      ...trace.doubts.map(sentence),
+      ...trace.doubts,
       trace.audit && `${trace.audit.sentence}${trace.audit.as_of ? `: ${ageOf(trace.audit.as_of)} ago` : ""}`,
     ].map(
       (text) => text && html`<tr class="under" key=${text}><td colspan="9" class=${trace.state === "failed" ? "" : "soft"}>
-        <span class="small"><${Value}>${inOurTime(text)}<//></span></td></tr>`,
+        <span class="small">${sentence(text)}</span></td></tr>`,
     )}
     ${(Object.keys(trace.links).length > 0 || Object.keys(trace.unread).length > 0 || trace.evidence.spanned > 0) &&
     html`<tr class="under"><td colspan="9" class="soft"><div class="small"><${Coverage} ...${trace} /></div></td></tr>`}`;

@@ -32,7 +32,7 @@ function Example({ onLeave }) {
     <ol>
       <li>Something happened: ${link("events", { event: b, at: b }, `event #${b}`)},
         <bdi> ${about(last)}</bdi>${last.match === "dead_lettered" ? ", a dead letter" : ""}. Open it: below
-        <em> Causes</em> is what evidently led to it.</li>
+        <em> Causes</em> is what certainly led to it.</li>
       ${first.id !== last.id &&
       html`<li>Where did it begin? With ${link("events", { event: a, at: a }, `event #${a}`)},
           <bdi> ${about(first)}</bdi>: follow the causes back, or press <kbd>C</kbd>.</li>

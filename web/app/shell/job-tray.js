@@ -1,6 +1,6 @@
 // Jobs, from any tab: a button that counts those at work, and the newest of them.
 import { html } from "../core/html.js";
-import { inOurTime } from "../core/format.js";
+import { said } from "../core/format.js";
 import { download } from "../core/download.js";
 import { cancelJob, hasEnded, useJobs } from "../core/jobs.js";
 import { attempt } from "../core/notices.js";
@@ -40,7 +40,7 @@ function Row({ job, reload }) {
     html`<div class="drawer-line"><progress max="100" value=${job.percent} aria-label=${`Job ${id}`}></progress>
       <button class="button small" disabled=${!mayWrite.value} aria-label=${`Cancel the job ${id}`}
         onClick=${() => cancelJob(job).then(reload)}>Cancel</button></div>`}
-    ${job.error && html`<p class="small bad-text"><${Value}>${inOurTime(job.error)}<//></p>`}
+    ${job.error && html`<p class="small bad-text">${said(job.error)}</p>`}
     ${result?.location &&
     html`<button class="button small" onClick=${() => attempt(() => download(result.location, result.file))}>
       <${Icon} name="download" /><${Value} cut>${result.file}<//></button>`}

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { clockTime, count, dateTime, inOurTime, moment, plural, sentence, visible } from "../core/format.js";
+import { clockTime, count, dateTime, moment, plural, said, sentence, visible } from "../core/format.js";
 import { isStale, outage } from "../core/health.js";
 import { helpRead } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
@@ -11,13 +11,15 @@ import { href, view, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { viewed } from "../core/viewed.js";
 import { isChosen } from "../ui/gaps.js";
+import { lazy } from "../ui/lazy.js";
 import { Value } from "../ui/marks.js";
 import { Term } from "../ui/term.js";
 import { helpOpen } from "./help.js";
 
 const SETTLED_MS = 400;
 const MOST_GAPS = 5;
-const MISSES = new Set(["waiting", "failed", "stopped"]); // nothing is recorded now
+const IDLE = new Set(["failed", "stopped"]); // nothing is recorded until somebody starts it
+const IdleTrace = lazy(() => import("./idle-trace.js"), "the trace's state");
 
 export function Trust() {
   const period = useSettled(viewed.value);
@@ -27,6 +29,7 @@ export function Trust() {
   const one = useCertainty(shown.length === 1 && !period?.answer ? chosen : null, period);
   if (!list) return html`<section class="trust" aria-label="What is known"><span class="soft">${outage.value ?? "Asking what is known …"}</span></section>`;
   const known = period?.answer ? knownBy(period) : one ?? knownOf(shown, period);
+  const idle = shown.length === 1 && IDLE.has(shown[0].state) ? shown[0] : null;
   const missed = missedNow(shown, known.until);
   const verdict = verdictOf(known, shown, missed);
   return html`<section class="trust ${isStale.value ? "stale" : ""}" aria-label="What is known">
@@ -34,10 +37,11 @@ export function Trust() {
     ${shown.length > 0 &&
     html`<span class="badge ${known.doubts.length ? "warn" : isStale.value ? "calm" : "good"}"><${Term} name="sound">${known.doubts.length ? "not sound" : "sound"}<//></span>`}</span>
     <span class="trust-period">${chosen ? html`<${Value} cut>${chosen}<//>` : "all virtual hosts"}, ${periodText(known, period)}</span>
-    ${missed && html`<span class="badge warn">${missed}</span>`}
+    ${missed && !idle && html`<span class="badge warn">${missed}</span>`}
     <${Why} known=${known} />
     <${Age} at=${at} />
     ${!helpRead.value && html`<button class="button small quiet" onClick=${() => (helpOpen.value = true)}>New here?</button>`}
+    ${idle && html`<${IdleTrace} trace=${idle} />`}
   </section>`;
 }
 
@@ -84,11 +88,10 @@ function knownOf(shown, period) {
 
 /** Traces that are not recording, if the period reaches until now. */
 function missedNow(shown, until) {
-  const missed = until ? [] : shown.filter((trace) => MISSES.has(trace.state));
+  const missed = until ? [] : shown.filter(({ state }) => state === "waiting" || IDLE.has(state));
   if (!missed.length) return null;
   const names = missed.map((trace) => visible(trace.vhost)).join(", ");
-  const stopped = missed.every(({ state }) => state === "stopped") ? ": stopped" : "";
-  return `${names} ${missed.length > 1 ? "are" : "is"} not being recorded${stopped}`;
+  return `${names} ${missed.length > 1 ? "are" : "is"} not being recorded`;
 }
 
 function verdictOf({ gaps, gap_count: all, since, until, known_since: from }, shown, missed) {
@@ -127,7 +130,7 @@ function Age({ at }) {
 const Gaps = ({ gaps, still }) => html`<ul>${gaps.slice(-MOST_GAPS).reverse().map(
   (gap) => html`<li key=${`${gap.vhost} ${gap.id}`}>
     <span class="tabular">${dateTime(gap.since)}${gap.until ? ` to ${clockTime(gap.until)}` : still}</span>
-    ${gap.vhost && !vhost.value && html` in <${Value}>${gap.vhost}<//>`}: <${Value}>${inOurTime(gap.reason)}<//></li>`,
+    ${gap.vhost && !vhost.value && html` in <${Value}>${gap.vhost}<//>`}: ${said(gap.reason)}</li>`,
 )}</ul>`;
 
 /** The gaps and the doubts themselves. */
@@ -147,7 +150,7 @@ function Why({ known: { gaps: listed, gap_count, doubts, caveats = doubts } }) {
   return html`<details class="trust-why" key=${view.value} ref=${box}>
     <summary>Why?</summary>
     <div class="sheet">
-      ${caveats.length > 0 && html`<ul>${caveats.map((text) => html`<li key=${text}><${Value}>${sentence(text)}<//></li>`)}</ul>`}
+      ${caveats.length > 0 && html`<ul>${caveats.map((text) => html`<li key=${text}>${sentence(text)}</li>`)}</ul>`}
       ${gaps.length > 0 &&
       html`<p><strong>Gaps</strong></p>
         <${Gaps} gaps=${gaps} still=", still open" />

@@ -1,7 +1,7 @@
 // The view as a file: the same painting on a larger canvas, or on a context that writes SVG, with
 // the names of the lanes above it.
 import { saveBlob } from "../core/download.js";
-import { dateTime, said, visible } from "../core/format.js";
+import { dateTime, said, shortened, visible } from "../core/format.js";
 import { attempt } from "../core/notices.js";
 import { paint } from "./painter.js";
 import { SvgContext } from "./svg-context.js";
@@ -74,9 +74,7 @@ function paintNames(context, { view, lanes }, palette) {
     context.translate(x, HEAD - 12);
     context.rotate(SLANT);
     context.fillStyle = palette.ink;
-    context.fillText(shortened(visible(lane.title)), 0, 0);
+    context.fillText(shortened(visible(lane.title), MOST_LETTERS), 0, 0);
     context.restore();
   });
 }
-
-const shortened = (name) => (name.length > MOST_LETTERS ? `${name.slice(0, MOST_LETTERS - 1)}…` : name);

@@ -1,5 +1,5 @@
 import { html } from "../core/html.js";
-import { dateTime, inOurTime } from "../core/format.js";
+import { dateTime, said } from "../core/format.js";
 import { href } from "../core/route.js";
 import { isChosen } from "./gaps.js";
 import { Value } from "./marks.js";
@@ -20,7 +20,7 @@ export function GapsTable({ traces }) {
           <td>${gap.after_event_id
             ? html`<a href=${href("events", { vhost: gap.vhost, event: String(gap.after_event_id), at: String(gap.after_event_id) })}>#${gap.after_event_id}</a>`
             : "before the first"}</td>
-          <td class="text"><${Value}>${inOurTime(gap.reason)}<//></td>
+          <td class="text">${said(gap.reason)}</td>
         </tr>`}
     <//>
   <//>`;

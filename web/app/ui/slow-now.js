@@ -2,7 +2,7 @@
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { uncountedText } from "../core/counted.js";
-import { moment, plural, seconds } from "../core/format.js";
+import { count, moment, seconds } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { href } from "../core/route.js";
 import { Queue, Value } from "./marks.js";
@@ -25,7 +25,7 @@ export function SlowNow({ vhost, tools }) {
             by=${[({ queue, service }) => queue ?? service, ({ change }) => change.after, ({ change }) => change.since, "measured", "vhost"]}>
           ${(one) => html`<${Slow} key=${JSON.stringify([one.vhost, one.queue, one.service, one.measured])} ...${one} />`}
         <//>`
-      : html`<p class="nothing">${all ? `Nothing of ${plural(all, "queue or service", "queues and services")} did, as far as is known.` : "No message of the last two hours is counted."}</p>`}
+      : html`<p class="nothing">${all ? `No queue or service became slow: ${count(all)} were compared.` : "No message of the last two hours is counted."}</p>`}
   <//>`;
 }
 

@@ -48,7 +48,7 @@ function Found({ first, loaded }) {
     <${Panel} title="Groups" flush note="by queue, reason, message type and exception; the largest first"
         foot=${first.groups_truncated && `The ${count(first.groups.length)} groups with the newest failures are listed.`}>
       <${GroupsTable} groups=${first.groups} several=${several} /><//>
-    <${Panel} title=${LIST} flush note=${`a row for each failure, newest first: ${items.length < first.counted ? `${count(items.length)} of ` : ""}${count(first.counted)}; ↓ and ↑ step through them`}
+    <${Panel} title=${LIST} flush note=${`${items.length < first.counted ? `the newest ${count(items.length)} of ` : ""}${plural(first.counted, "failure")}, a row for each, newest first; keys ↓ and ↑ go through them`}
         foot=${loaded.further && html`<button class="button small" onClick=${loaded.more}>Show ${PAGE} more</button>
           <span> ${count(items.length)} are shown.</span>`}>
       <${ItemsTable} items=${items} several=${several} /><//>`;

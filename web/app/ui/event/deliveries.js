@@ -1,7 +1,7 @@
 // A publish's fate, queue by queue: no confirm tells a publisher this.
 import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
-import { inOurTime, said, time, visible } from "../../core/format.js";
+import { said, time, visible } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
 import { hrefEvent } from "../../core/route.js";
 import { MatchMark, Queue, SettlementMark, StateMark, Value } from "../marks.js";
@@ -29,7 +29,7 @@ const all = ({ deliveries, dead_letters: letters }) => [...deliveries, ...letter
 function Fate({ vhost, fate, isTold, short }) {
   return html`<div class="queue-fate">
     <div class="queue-fate-head"><${Queue} vhost=${vhost} name=${fate.queue} /><${StateMark} state=${fate.state} /></div>
-    ${fate.remark && html`<p class="small soft">it ${inOurTime(fate.remark)}</p>`}
+    ${fate.remark && html`<p class="small soft">it ${said(fate.remark)}</p>`}
     ${fate.deliveries.map(
       (event) => html`<a class="relative" key=${event.id} href=${hrefEvent(event.id)}>
         <span class="number">#${event.id}</span><span></span>

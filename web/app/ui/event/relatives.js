@@ -56,7 +56,7 @@ export function Relatives({ event, side }) {
     ${!data
       ? pending(loaded, title.toLowerCase())
       : html`<${List} items=${data.items.slice(0, STEPS[step])} evident=${via === "links" ? null : evident}
-          none=${any.data?.items.length ? "None is evident." : none} />`}
+          none=${any.data?.items.length ? "None is certain." : none} />`}
     ${more &&
     (step + 1 < STEPS.length
       ? html`<button class="button small quiet flush-start" onClick=${() => setStep(step + 1)}>Show more</button>`
@@ -75,7 +75,7 @@ function useWalk({ id }, side, via, limit) {
 function bounds(side, links, any, evident) {
   const { did, may } = SIDES[side];
   const others = any.items.filter(({ id }) => !evident.has(id)).length;
-  if (!evident.size) return `none is evident; ${may(amount(others, any))}`;
+  if (!evident.size) return `none is certain; ${may(amount(others, any))}`;
   const caused = did(amount(evident.size, links));
   if (any.truncated) return `${caused}; ${may(links.truncated ? "others" : `${amount(others, any)} others`)}`;
   if (others) return `${caused}; ${may(`${count(others)} more`)}`;
@@ -94,7 +94,7 @@ export function List({ items, evident, none }) {
           <span class="number">#${event.id}</span>
           <${TypeMark} type=${event.type} label=${false} />
           <bdi class="cut">${about(event)}</bdi>
-          <span class="faint small">${evident?.has(event.id) && html`<span class="badge good">evident</span> `}${time(event.recorded_at)}</span>
+          <span class="faint small">${evident?.has(event.id) && html`<span class="badge good">certain</span> `}${time(event.recorded_at)}</span>
         </a>
       </li>`,
     )}

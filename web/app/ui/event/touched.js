@@ -99,7 +99,7 @@ function Strip({ data }) {
     .filter(([, those]) => those.length);
   const touched = services.filter(({ verdict }) => verdict === "caused").length;
   return html`<p><strong>${count(touched)} of ${plural(services.length, "service")}</strong> ${touched === 1 ? "was" : "were"} touched for certain.
-      ${heard && html` By ${clockTime(heard)} each of them had received a message that goes back to it: all that they did later may come of it.`}</p>
+      ${heard && html` By ${clockTime(heard)} each had received a message that goes back to it, so whatever they did later may come of it.`}</p>
     <dl class="strip">${tones.map(([verdict, those]) => html`
       <dt key=${verdict}>${those[0].word} <span class="soft">${count(those.length)}</span></dt>
       <dd><ul>${those.map(({ name, word, first }) => html`<li key=${name} class=${`tone-${verdict}`}>${first == null
