@@ -120,41 +120,50 @@ class DurationCounts:
 
     def __init__(self) -> None:
         self._by_minute: defaultdict[RowKey, Counter[int]] = defaultdict(Counter)
-        self._ever: defaultdict[RowKey, Counter[int]] = defaultdict(Counter)
+        self._ever: defaultdict[Owner, Counter[int]] = defaultdict(Counter)
 
     def count_delivery(self, owners: Iterable[Owner], moment: int, wait: int | None) -> None:
         """Count a delivery, and its message's wait (µs) where that is known."""
-        steps = () if wait is None else (step_of(wait),)
-        self._add(owners, Measured.waiting, moment, HANDED_OVER, *steps)
-        self._add_ever(owners, SUMS + Measured.waiting << 14, wait or 0)
+        steps = (HANDED_OVER,) if wait is None else (HANDED_OVER, step_of(wait))
+        self._add(owners, Measured.waiting, moment, steps, wait or 0)
 
     def count_handling(self, owners: Iterable[Owner], moment: int, took: int) -> None:
         """Count how long a message was handled (µs), at the end of that time."""
-        self._add(owners, Measured.handling, moment, step_of(took))
-        self._add_ever(owners, SUMS + Measured.handling << 14, took)
+        self._add(owners, Measured.handling, moment, (step_of(took),), took)
 
     def count_end(self, owners: Iterable[Owner], moment: int, end: CopyEnd) -> None:
         """Count the end of a copy's stay, which became known at this moment (µs)."""
-        self._add(owners, Measured.waiting, moment)
-        self._add_ever(owners, ENDS << 14 | end, 1)
+        self._add(owners, Measured.waiting, moment, (), 0)  # a row shows that there was something
+        for owner in owners:
+            self._ever[owner][ENDS << 14 | end] += 1
 
-    def _add_ever(self, owners: Iterable[Owner], cell: int, value: int) -> None:
-        for kind, name in owners:
-            self._ever[RowKey(EVER.part, 0, kind, name)][cell] += value
-
-    def _add(self, owners: Iterable[Owner], measured: Measured, moment: int, *steps: int) -> None:
+    def _add(
+        self,
+        owners: Iterable[Owner],
+        measured: Measured,
+        moment: int,
+        steps: Sequence[int],
+        took: int,
+    ) -> None:
         begin = moment - moment % HOUR
-        cells = [measured << 14 | (moment - begin) // MINUTE << 8 | step for step in steps]
-        for kind, name in owners:  # a row shows that there was something
-            self._by_minute[RowKey(MINUTE, begin, kind, name)].update(cells)
+        first = measured << 14 | (moment - begin) // MINUTE << 8
+        total = SUMS + measured << 14
+        for owner in owners:
+            row = self._by_minute[RowKey(MINUTE, begin, *owner)]
+            for step in steps:
+                row[first | step] += 1
+            if took:
+                self._ever[owner][total] += took
 
     def rows(self) -> dict[RowKey, Counter[int]]:
         """All counts by minute, by hour, and since the first."""
-        rows = self._by_minute | {key: Counter(cells) for key, cells in self._ever.items()}
+        rows = {**self._by_minute}
+        for owner, cells in self._ever.items():
+            rows[RowKey(EVER.part, 0, *owner)] = Counter(cells)
         for (_, begin, kind, name), cells in self._by_minute.items():
             day = begin - begin % DAY
             by_hour = rows.setdefault(RowKey(HOUR, day, kind, name), Counter())
-            ever = rows[RowKey(EVER.part, 0, kind, name)]
+            ever = rows.setdefault(RowKey(EVER.part, 0, kind, name), Counter())
             for cell, times in cells.items():
                 by_hour[cell & ~0x3F00 | (begin - day) // HOUR << 8] += times
                 ever[cell & ~0x3F00] += times
