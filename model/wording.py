@@ -113,6 +113,9 @@ class Sentence(enum.StrEnum):
     )
     recent = "{names} published for it just now, and may go on: ask again in a while"
     in_gap = "Some of it may be missing: the record has a gap then"
+    remaining = "Normally follows: {steps}"
+    remaining_step = "{type} after {after} ({event})"
+    overdue_step = "{type} after {after} ({event}), overdue since {time}"
 
     # Failures of a message.
     rejected = "{type} died in {queue}: rejected{by}{onward}"

@@ -46,6 +46,8 @@ def conversation(
     else:
         say(printable(answer["sentence"]))
         say(", ".join(filter(None, (answer["outcome"], answer["done_by"]))))
+        if answer["remaining"] is not None:
+            say(printable(answer["remaining"]["sentence"]))
         for line in tree(answer):
             say(line)
         for crossing in answer["crossings"]:

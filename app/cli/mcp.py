@@ -120,7 +120,8 @@ def conversation(client: ServiceClient, event: Event, via: Via = "links") -> Too
     answer = _conversation(client, event, via)
     done_by = f", {answer['done_by']}" if answer["done_by"] else ""
     crossings = (crossing["sentence"] for crossing in answer["crossings"])
-    lines = (*tree(answer, LONGEST_LINE), *crossings)
+    remaining = () if answer["remaining"] is None else (answer["remaining"]["sentence"],)
+    lines = (*remaining, *tree(answer, LONGEST_LINE), *crossings)
     sentence = f"{answer['outcome']}{done_by}: {answer['sentence']}"
     return ToolAnswer(sentence, answer, lines, answer["truncated"])
 

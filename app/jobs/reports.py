@@ -9,6 +9,7 @@ import contextlib
 import enum
 import hashlib
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,6 +18,8 @@ import msgspec
 from app.errors import NotFoundError
 from app.jobs.folders import folder_of, newest_first, times_of
 from app.stored.jobs import JobRequest, Json
+from model.remaining import Norm
+from model.times import Microseconds, microseconds_of
 
 
 class ReportKind(enum.StrEnum):
@@ -88,8 +91,30 @@ class Reports(Documents):
             return report
         raise NotFoundError("no such report")
 
+    def norms(self, vhost: str) -> tuple[list[Norm], Microseconds]:
+        """The norms that were learnt last of a virtual host, and the end of their period.
+
+        None, and 0, where no report on expectations was made.
+        """
+        for facts in self.read(self.newest_first("*.facts", vhost)):
+            if facts["report"] == ReportKind.expectations:
+                for report in self.read([self.path(vhost, f"{facts['id']}.json")]):
+                    until = datetime.fromisoformat(report["until"])
+                    return [*_norms_in(report)], microseconds_of(until)
+        return [], Microseconds(0)
+
     def newest(self) -> list[Json]:
         return [*self.read(self.newest_first("*.facts"))]
+
+
+def _norms_in(report: Json) -> Iterator[Norm]:
+    """The effects that nearly always came, of enough cases."""
+    for learnt in report["types"]:
+        for effect in learnt["leads_to"]:
+            if effect["share"] >= report["share"] and effect["cases"] >= report["cases"]:
+                slow_from = effect["within"]["slow_from"]
+                limit = None if slow_from is None else round(slow_from * 1e6)
+                yield Norm(learnt["type"], effect["type"], limit)
 
 
 class Topologies(Documents):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -17,6 +16,7 @@ from model.conversations.messages import Message
 from model.deaths import headers_of
 from model.described import json_of
 from model.gaps import Gap
+from model.remaining import direct_effects
 from model.reports.learning import FeatureKind
 from model.variants import failures_of, messages_of_events, variant_of, waits
 from model.words import EventType
@@ -94,24 +94,17 @@ def brief_of(conversation_rows: ConversationRows, described: set[str]) -> Brief:
         described.add(variant.digest)
     of_event = messages_of_events(conversation)
     types_before = _types_before(conversation, of_event)
-    effects: defaultdict[int, dict[str, list[int]]] = defaultdict(dict)
-    for message in conversation.messages:
-        causes = (of_event.get(cause.event) for cause in message.led_by)
-        for cause in {
-            cause_message.record.id: cause_message
-            for cause_message in causes
-            if cause_message is not None
-        }.values():
-            if cause is not message:
-                times = effects[cause.record.id].setdefault(message.record.message_type, [])
-                times.append(message.record.recorded_at - cause.record.recorded_at)
+    effects = direct_effects(conversation)
     cases = [
         Case(
             message.record.id,
             message.record.message_type,
             message.record.recorded_at,
             _waiting_time(message),
-            {name: (len(times), min(times)) for name, times in effects[message.record.id].items()},
+            {
+                name: (len(messages), min(each.at for each in messages) - message.at)
+                for name, messages in effects[message.event].items()
+            },
             types_before[message.record.id],
             [*failures_of(message), *(["waiting"] if waits(message) else [])],
         )

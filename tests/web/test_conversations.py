@@ -122,6 +122,22 @@ def unusual(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def test_what_normally_follows_is_said_and_since_when_it_is_overdue(
+    told: Told, open_page: OpenPage
+) -> None:
+    words = "Normally follows: invoice after order.new (1), overdue since "
+    sentence = f"{words}2026-01-02 03:04:13 UTC"
+    page = opened(told, open_page)
+    expect(page.locator(".conv-head")).not_to_contain_text("Normally follows")
+    change_answers(
+        page,
+        f"**/itc_db/conversations/{told.order}?*",
+        lambda answer: answer | {"remaining": {"sentence": sentence}},
+    )
+    page.reload()
+    expect(page.locator(".conv-head")).to_contain_text(words)
+
+
 def test_what_took_longer_than_usual_says_since_when(told: Told, open_page: OpenPage) -> None:
     page = open_page(told.server)
     change_answers(page, "**/itc_db/usual?*", unusual)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Literal
 
+import msgspec
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
@@ -23,17 +25,20 @@ from app.api.parameters import KnownFields, Text, Word
 from app.api.routes.events import EventId, visible_event
 from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders, filter_of
 from app.api.routes.traces import trace_of
-from app.api.services import Parts
+from app.api.services import Parts, ServiceParts
 from app.api.signin.auth import Reader, User
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.failures import FailureFilter, FailureKind, FailurePage
 from app.stored.reading import EventFilter
+from app.traces.life import TraceState
 from model.conversations.conversation import Conversation
 from model.conversations.messages import Outcome
 from model.conversations.states import State
 from model.described import json_of
 from model.event import NOTHING_LARGE
+from model.remaining import RemainingSteps, remaining_steps
 from model.sound import Certainty
+from model.times import now
 from model.words import Via, WalkWord
 
 router = APIRouter(tags=["conversations"], prefix="/itc_db/conversations")
@@ -126,9 +131,21 @@ async def list_conversations(
     return json_answer(json_of(page) | json_of(certainty))
 
 
+class WithRemaining(msgspec.Struct, frozen=True):
+    """The steps that normally follow."""
+
+    remaining: Annotated[
+        RemainingSteps | None,
+        "Where it is under way, and a report on expectations tells what normally follows.",
+    ]
+
+
 @router.get(
     "/{event_id}",
-    **returns((FoundConversation, Conversation, Certainty, LikelyAnswer, Crossings), READING_ONE),
+    **returns(
+        (FoundConversation, Conversation, Certainty, LikelyAnswer, Crossings, WithRemaining),
+        READING_ONE,
+    ),
 )
 async def get_conversation(
     event_id: EventId, query: Annotated[ConversationQuery, Query()], user: Reader, parts: Parts
@@ -154,7 +171,23 @@ async def get_conversation(
     view = json_of(answer) | json_of(answer.conversation) | json_of(certainty) | ground.view
     async with parts.searches.turn(user.name):
         crossings = await crossings_of(conversation.crossing_events(), user, parts)
-    return json_answer(view | {"via": query.via} | json_of(Crossings(crossings)))
+    view |= {"via": query.via} | json_of(Crossings(crossings))
+    remaining = None
+    if query.via in ("links", "conversation") and query.after is None:
+        remaining = await _steps_to_come(conversation, event.vhost, parts)
+    return json_answer(view | json_of(WithRemaining(remaining)))
+
+
+async def _steps_to_come(
+    conversation: Conversation, vhost: str, parts: ServiceParts
+) -> RemainingSteps | None:
+    norms, learnt_until = await asyncio.to_thread(parts.folders.reports.norms, vhost)
+    if not norms:
+        return None
+    # Nobody knows what has come since a trace ran last.
+    is_running = (await parts.traces.status(vhost)).state is TraceState.running
+    moment = now() if is_running else conversation.ended_at
+    return remaining_steps(conversation, norms, moment, learnt_until)
 
 
 class FailuresQuery(KnownFields):

@@ -27,6 +27,7 @@ export function Facts({ model, tools, onSelect }) {
       <div class="right">${tools}</div>
     </div>
     <p class="conv-sentence">${said(answer.sentence)}${/[.!?]$/.test(answer.sentence) ? "" : "."}</p>
+    ${answer.remaining && html`<p class="conv-remaining">${said(answer.remaining.sentence)}.</p>`}
     <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>, ${answer.position ? `${ageOf(answer.began_at)} ago; its last event came after` : "took"} ${took(answer.seconds)}:
       ${" "}${plural(counts.messages, "message")}, ${plural(counts.deliveries, "delivery", "deliveries")},
       ${" "}${plural(counts.participants, "participant")}${counts.redeliveries > 0 && `; redelivered ${times(counts.redeliveries)}`}<${Further} answer=${answer} onSelect=${onSelect} /></p>
