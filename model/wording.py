@@ -89,6 +89,7 @@ class Sentence(enum.StrEnum):
 
     # Outcomes of conversations.
     led_to = "{type} led to {effects} in {time}"
+    may_have_led_to = "{type} may have influenced {effects} in {time}"
     unnamed_root = "{type}: no other message names it as its cause"
     unshared_root = "{type}: no other message names it as its cause or shares its keys"
     fruitless_root = "{type}: no other message can have come of it"

@@ -60,7 +60,8 @@ def sentence_of(
     if truncated:
         effects_text = f"at least {effects_text}" if effects else "more than is shown"
     is_alone = not effects and not truncated
-    first = _ROOT_ALONE[via] if is_alone else Sentence.led_to
+    led_to = Sentence.may_have_led_to if via is Via.any else Sentence.led_to
+    first = _ROOT_ALONE[via] if is_alone else led_to
     sentences = [first.format(type=type_, effects=effects_text, time=time)]
 
     def add(sentence: Sentence, count: int, **parts: str) -> None:

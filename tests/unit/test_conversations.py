@@ -429,6 +429,12 @@ def test_nothing_is_said_to_have_come_of_a_message_that_no_other_names() -> None
         assert conversation_of(events[0], events, {}, via=via).sentence == said
 
 
+def test_of_what_may_be_influenced_no_sentence_says_that_it_came_of_it() -> None:
+    events = sent(1, 0, "work"), got(2, 1, 1, "work"), sent(3, 2, "more")
+    found = conversation_of(events[0], events, {}, via=Via.any)
+    assert found.sentence.startswith("order may have influenced 1 more message in ")
+
+
 REJECTED = Death("work", "rejected", 1)
 EXPIRED = Death("delay", "expired", 1)
 

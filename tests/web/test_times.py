@@ -72,3 +72,13 @@ def test_no_sentence_of_the_service_shows_another_clock(
         right |= {view for line in text.splitlines() if OURS in line}
     assert wrong == []
     assert right >= {"overview", "failures", "chain", "space-time", *more}, right
+
+
+def test_a_duration_is_rounded_before_it_is_divided(demo: Served, open_page: OpenPage) -> None:
+    texts = open_page(demo).evaluate(
+        """async () => {
+          const { seconds } = await import("/app/core/format.js");
+          return [9.96, 59.4, 59.6, 75, 119.7, 300, 3599.9, 3660].map(seconds);
+        }"""
+    )
+    assert texts == ["10.0 s", "59 s", "1 min", "1 min 15 s", "2 min", "5 min", "1 h", "1 h 1 min"]

@@ -5,7 +5,7 @@ import { href, hrefHere } from "../core/route.js";
 import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
 import { failuresOf, heldOf, NARROW, nameOf, partsOf, took, waitingOf } from "./model.js";
-import { partText, Position, reasonsOf, State } from "./words.js";
+import { partText, Position, reasonsOf, State, subjectOf } from "./words.js";
 
 const MOST = 3;
 // The list again as it was; a list cannot be put together by *Any*, so not by the way of one conversation.
@@ -16,11 +16,11 @@ const BACK = Object.fromEntries(
 export function Facts({ model, tools, onSelect }) {
   const { answer } = model;
   const { counts } = answer;
-  const [key, ...others] = answer.keys;
+  const [key, ...others] = answer.via === "any" ? [] : answer.keys;
   return html`<header class="conv-head">
     <div class="conv-title">
       <a class="small" href=${hrefHere(BACK)}>← All conversations</a>
-      <h1><${Value}>${key ?? answer.type}<//></h1>
+      <h1><${Value}>${subjectOf(answer)}<//></h1>
       ${key != null && html`<span class="badge" title="The type of its first message"><${Value} cut>${answer.type}<//></span>`}
       <${Standing} model=${model} />
       ${others.map((one) => html`<span class="badge" key=${one} title="What its messages share"><${Value} cut>${one}<//></span>`)}
@@ -52,7 +52,8 @@ const conversation = (event) => href("conversations", { event: String(event) });
 
 /** Other possible beginnings, the message that led to the most, and types that led to themselves. */
 function Further({ answer, onSelect }) {
-  const { amplification, crossings, loops, other_roots: others } = answer;
+  const { crossings, other_roots: others } = answer;
+  const { amplification, loops } = answer.via === "any" ? {} : answer; // of what was led to
   return html`${amplification?.most > 1 && html`; <${Step} event=${amplification.event} onSelect=${onSelect} />${" "}led to the most (${plural(amplification.most, "message")})`}${loops?.length > 0 &&
     html`; <strong>loop</strong>: ${visible(loops[0].type)} led to <${Step} event=${loops[0].events.at(-1)} onSelect=${onSelect} /> of its own type`}${others.length > 0 &&
     html`; other beginnings: ${others.map((event, i) => html`${i ? ", " : ""}<a key=${event} href=${conversation(event)}>#${event}</a>`)}`}${crossings?.map(
@@ -69,7 +70,7 @@ function Why({ model, onSelect }) {
   const held = heldOf(model);
   if (!failures.length && !waiting.length && !held.length) return null;
   return html`<section aria-labelledby="conv-why">
-    <h2 id="conv-why">${model.answer.state === "failed" ? "Why it failed" : failures.length ? "What came back" : "What it waits for"}</h2>
+    <h2 id="conv-why">${model.answer.via === "any" ? "What failed, and what waits" : model.answer.state === "failed" ? "Why it failed" : failures.length ? "What came back" : "What it waits for"}</h2>
     <ul>
       ${failures.slice(0, MOST).map(
         (one) => html`<li key=${one.message.event}>

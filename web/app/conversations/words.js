@@ -62,15 +62,20 @@ const PARTS = {
 };
 export const partText = ({ kind, name }) => PARTS[kind](visible(name));
 
+/** The key of a conversation; of all that an event may have influenced, also other orders, the event. */
+export const subjectOf = ({ via, keys, type, root }) => (via === "any" ? `${type} #${root}` : keys[0] ?? type);
+
 /** A conversation in a line: its subject, its type, and its end. */
-export const titleOf = ({ keys, type, state }) =>
-  [keys[0], type, stateWord(state)].filter(Boolean).map((part) => visible(part)).join(" · ");
+export function titleOf(answer) {
+  const parts = answer.via === "any" ? ["all that it may have influenced"] : [answer.keys.length > 0 && answer.type, stateWord(answer.state)];
+  return [subjectOf(answer), ...parts].filter(Boolean).map((part) => visible(part)).join(" · ");
+}
 
 /** `order-1234 failed: rejected by billing 09:25:55, after 921 ms`: for a chat or a ticket. */
 export function summaryOf(model) {
-  const { keys, type, state, began_at: began, seconds, sentence: summary } = model.answer;
-  const what = `${visible(keys[0] ?? type)} ${stateWord(state)}`;
-  const [failure] = state === "failed" ? failuresOf(model) : [];
+  const { via, state, began_at: began, seconds, sentence: summary } = model.answer;
+  const what = visible(subjectOf(model.answer)) + (via === "any" ? "" : ` ${stateWord(state)}`);
+  const [failure] = state === "failed" && via !== "any" ? failuresOf(model) : [];
   const after = failure ? endOf(failure) : seconds;
   const how = `${what}: ${failure ? briefText(failure, model.names) : said(summary)}`;
   if (after === null) return how;

@@ -49,11 +49,10 @@ export function seconds(n) {
   if (n == null) return "–";
   if (n < 0.001) return `${Math.round(n * 1e6)} µs`;
   if (n < 1) return `${n < 0.01 ? (n * 1000).toFixed(1) : Math.round(n * 1000)} ms`;
-  if (n < 60) return `${n.toFixed(n < 10 ? 1 : 0)} s`;
-  const minutes = Math.floor(n / 60);
-  return minutes < 60
-    ? `${minutes} min ${Math.round(n % 60)} s`
-    : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  if (n < 59.5) return `${n.toFixed(n < 10 ? 1 : 0)} s`;
+  const all = Math.round(n);
+  const [amount, one, rest, other] = all < 3600 ? [all / 60, "min", all % 60, "s"] : [all / 3600, "h", Math.floor((all % 3600) / 60), "min"];
+  return `${Math.floor(amount)} ${one}${rest ? ` ${rest} ${other}` : ""}`;
 }
 
 /** A time in its largest unit: 6 min, 3 h, 2 days. */

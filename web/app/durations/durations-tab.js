@@ -111,7 +111,7 @@ function Series({ map, series, title, said, token, holes }) {
   const { usual, baseline, spans, change } = series;
   const name = map.queue ?? map.service;
   return html`<${Panel} title=${title} note=${said}
-      foot=${`Known of ${count(usual.count)} of ${plural(map.handed_over, "delivery", "deliveries")} (${percent(usual.count, map.handed_over)}), each to 5 %. ${baseline.count ? `Before, from ${dateTime(map.baseline_since)} to ${dateTime(map.baseline_until)}: half within ${seconds(baseline.median)}, 9 of 10 within ${seconds(baseline.p90)}.` : "Nothing is known of the time before."}`}>
+      foot=${`Measured of ${count(usual.count)} of ${plural(map.handed_over, "delivery", "deliveries")} (${percent(usual.count, map.handed_over)}), to 5 %. ${baseline.count ? `Before, from ${dateTime(map.baseline_since)} to ${dateTime(map.baseline_until)}: half within ${seconds(baseline.median)}, 9 of 10 within ${seconds(baseline.p90)}.` : "Nothing is known of the time before."}`}>
     <p class="heat-change">${change
       ? html`<strong><${Value}>${name}<//>: ${seconds(change.before)} → ${seconds(change.after)} since ${moment(change.since)}</strong>
           <span class="soft small"> (${QUANTILES[change.quantile]}; a false alarm at most once in ${count(Math.round(1 / map.level))} answers)</span>`

@@ -57,7 +57,7 @@ function Routed({ view: { publishers, receivers, waiting, oldest, oldest_at: at,
               ? html`<a href=${href("events", { vhost: of, participant: String(participant.number), ...(type === "received" ? { queue, type } : { exchange, type }) })}><${Value}>${short(participant.name)}<//></a>`
               : html`<span class="soft">not observed</span>`}</td>
             <td class="name">${exchangeName(exchange)}</td>
-            <td class="number">${count(messages)}</td><td class="number">${count(dead)}</td><td class="tabular">${dateTime(last)}</td></tr>`}
+            <td class="number">${count(messages)}</td><td class="number">${count(dead)}</td><td class="tabular">${moment(last)}</td></tr>`}
         <//>`
       : html`<p class="nothing">${none}</p>`}
   <//>`;
@@ -88,7 +88,7 @@ function Failed({ loaded, of }) {
   return html`<${Panel} title="What failed in it" flush tools=${html`<a class="button" href=${hrefFailures(of)}>All failures</a>`}>
     ${data.items.length
       ? html`<${Table} label="What failed in it" heads="When|Message|What|#Event" rows=${data.items} by=${["at", "type", "kind", "event"]}>
-          ${(one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="tabular">${dateTime(one.at)}</td><td class="name"><${Value}>${one.type}<//></td>
+          ${(one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="tabular">${moment(one.at)}</td><td class="name"><${Value}>${one.type}<//></td>
             <td><${KindMark} kind=${one.kind} reason=${one.reason} vhost=${one.vhost} /></td>
             <td class="number"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}>#${one.event}</a></td></tr>`}
         <//>`
@@ -103,7 +103,7 @@ function Newest({ loaded, of }) {
   return html`<${Panel} title="Newest messages" flush tools=${html`<a class="button" href=${href("events", of)}>All of them</a>`}>
     ${data.length
       ? html`<${Table} label="Newest messages" heads="When|Routing key|Taken by||#Event" rows=${data} by=${["recorded_at", ({ routing_keys: keys }) => keys[0], "participant_name", null, "id"]}>
-          ${(one) => html`<tr key=${one.id}><td class="tabular">${dateTime(one.recorded_at)}</td><td class="name"><${Value}>${one.routing_keys[0] ?? ""}<//></td>
+          ${(one) => html`<tr key=${one.id}><td class="tabular">${moment(one.recorded_at)}</td><td class="name"><${Value}>${one.routing_keys[0] ?? ""}<//></td>
             <td class="name"><${Value}>${short(one.participant_name)}<//></td><td>${one.match !== "routed" && html`<${MatchMark} match=${one.match} />`}</td>
             <td class="number"><a href=${href("conversations", { vhost: of.vhost, event: String(one.id) })}>#${one.id}</a></td></tr>`}
         <//>`
