@@ -2,24 +2,25 @@
 
 Apart from ``/metrics``, as the broker's own ``/metrics/detailed`` is: there is a series for each
 name. A service tells of the traces that run in it, so a sum over several counts nothing twice.
+
+The text is written here, at 3 µs a line: prometheus_client takes 10, and 2,000 names have 84,000.
 """
 
 from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Annotated, NamedTuple, TypeAlias
 
 from fastapi import APIRouter, Query, Request, Response
-from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.core import Metric as MetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from app.api.openapi import READING_ONE
 from app.api.parameters import Text, Word
-from app.api.routes.metrics import TEXT, MetricsReading
+from app.api.routes.metrics import TEXT
 from app.api.routes.traces import OfVhostOrAll
 from app.api.services import Parts
 from app.api.signin.auth import User, reader_of
@@ -43,7 +44,7 @@ router = APIRouter(tags=["service"])
 
 # The last step of each bucket: from 1 ms to 18 h, each 2.7 times as long as the one before.
 _LAST_STEPS = range(69, 250, 10)
-_LIMITS = {step: f"{limit_of((step + 1) * WIDTH - 1) / 1e6:.3g}" for step in _LAST_STEPS}
+_LIMITS = [*(f"{limit_of((step + 1) * WIDTH - 1) / 1e6:.3g}" for step in _LAST_STEPS), "+Inf"]
 
 
 class QueueFamily(enum.StrEnum):
@@ -102,7 +103,6 @@ async def queue_metrics(
         if name in _COPIES
     }
     rows = await parts.store.durations.ever(vhosts) if {*chosen} - copies.keys() else []
-    # Thousands of names take a tenth of a second and more.
     text = await asyncio.to_thread(_text, _Numbers(vhosts, queue, copies, rows), chosen)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
@@ -132,69 +132,75 @@ class _Numbers(NamedTuple):
     rows: Sequence[OwnerRow]
 
 
-def _text(numbers: _Numbers, chosen: Iterable[QueueFamily]) -> bytes:
+def _text(numbers: _Numbers, chosen: Iterable[QueueFamily]) -> str:
     queue = numbers.queue
     if queue is not None:
         of_queue = (OwnerKind.queue, queue)
         rows = [row for row in numbers.rows if (row.kind, row.name) == of_queue]
         numbers = numbers._replace(rows=rows)
-    families = [metric for family in chosen for metric in _metrics(numbers, family)]
-    return generate_latest(MetricsReading(families))
+    return "".join(line + "\n" for family in chosen for line in _lines(numbers, family))
 
 
-def _metrics(numbers: _Numbers, family: QueueFamily) -> Iterable[MetricFamily]:
+def _lines(numbers: _Numbers, family: QueueFamily) -> Iterator[str]:
     if family in _COPIES:
         return _of_copies(numbers, family)
     return _of_times(numbers, family) if family in _TIMES else _of_ends(numbers, family)
 
 
-def _of_copies(numbers: _Numbers, family: QueueFamily) -> Iterable[MetricFamily]:
-    labels, prefix = ["vhost", "queue"], f"itc_queue_{family}"
-    oldest_text = "Since when the first of these is there."
-    counts = GaugeMetricFamily(f"{prefix}_messages", _COPIES[family], labels=labels)
-    oldest = GaugeMetricFamily(f"{prefix}_oldest_timestamp_seconds", oldest_text, labels=labels)
-    for vhost, queues in numbers.copies[family]:
-        for name, count, since in queues:
-            if numbers.queue in (None, name):
-                counts.add_metric([vhost, name], count)
-                oldest.add_metric([vhost, name], since / 1e6)
-    return counts, oldest
+def _head(name: str, kind: str, text: str) -> Iterator[str]:
+    yield f"# HELP {name} {text}"
+    yield f"# TYPE {name} {kind}"
 
 
-def _of_times(numbers: _Numbers, family: QueueFamily) -> Iterable[MetricFamily]:
+def _labels(**labels: str) -> str:
+    """Labels as the text format has them, without the braces."""
+    escaped = {
+        name: value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        for name, value in labels.items()
+    }
+    return ",".join(f'{name}="{value}"' for name, value in escaped.items())
+
+
+def _of_copies(numbers: _Numbers, family: QueueFamily) -> Iterator[str]:
+    queues = [
+        (_labels(vhost=vhost, queue=name), count, since)
+        for vhost, several in numbers.copies[family]
+        for name, count, since in several
+        if numbers.queue in (None, name)
+    ]
+    name = f"itc_queue_{family}_messages"
+    yield from _head(name, "gauge", _COPIES[family])
+    yield from (f"{name}{{{labels}}} {count}" for labels, count, _ in queues)
+    name = f"itc_queue_{family}_oldest_timestamp_seconds"
+    yield from _head(name, "gauge", "Since when the first of these is there.")
+    yield from (f"{name}{{{labels}}} {since / 1e6}" for labels, _, since in queues)
+
+
+def _of_times(numbers: _Numbers, family: QueueFamily) -> Iterator[str]:
     measured, text = _TIMES[family]
-    name = f"{family}_seconds"
-    histograms = [
-        HistogramMetricFamily(f"itc_{kind.name}_{name}", text, labels=["vhost", kind.name])
-        for kind in OwnerKind
-    ]
-    for row in numbers.rows:
-        steps = counts_of(row.cells, measured)
-        steps.pop(HANDED_OVER, None)
-        if steps:
-            labels = [numbers.vhosts[row.trace_id], row.name]
-            histograms[row.kind].add_metric(
-                labels, _buckets(steps), row.cells.get(SUMS + measured << 14, 0) / 1e6
-            )
-    return histograms
+    for kind in OwnerKind:
+        name = f"itc_{kind.name}_{family}_seconds"
+        yield from _head(name, "histogram", text)
+        for row in numbers.rows:
+            steps = counts_of(row.cells, measured)
+            steps.pop(HANDED_OVER, None)
+            if row.kind == kind and steps:
+                labels = _labels(vhost=numbers.vhosts[row.trace_id], **{kind.name: row.name})
+                counts = [0] * len(_LIMITS)
+                for step, times in steps.items():
+                    counts[bisect_left(_LAST_STEPS, step)] += times
+                for limit, times in zip(_LIMITS, accumulate(counts), strict=True):
+                    yield f'{name}_bucket{{{labels},le="{limit}"}} {times}'
+                yield f"{name}_count{{{labels}}} {sum(counts)}"
+                yield f"{name}_sum{{{labels}}} {row.cells.get(SUMS + measured << 14, 0) / 1e6}"
 
 
-def _buckets(steps: Mapping[int, int]) -> list[tuple[str, float]]:
-    """The number of durations up to each limit."""
-    buckets: list[tuple[str, float]] = [
-        (limit, sum(times for step, times in steps.items() if step <= last))
-        for last, limit in _LIMITS.items()
-    ]
-    return [*buckets, ("+Inf", sum(steps.values()))]
-
-
-def _of_ends(numbers: _Numbers, family: QueueFamily) -> Iterable[MetricFamily]:
-    is_of_deaths = family is QueueFamily.deaths
-    labels = ["vhost", "queue", *(["reason"] if is_of_deaths else [])]
-    metric = CounterMetricFamily(f"itc_queue_{family}", _ENDS[family], labels=labels)
+def _of_ends(numbers: _Numbers, family: QueueFamily) -> Iterator[str]:
+    name, is_of_deaths = f"itc_queue_{family}_total", family is QueueFamily.deaths
+    yield from _head(name, "counter", _ENDS[family])
     for row in numbers.rows:
         for end, times in counts_of(row.cells, ENDS).items():
             if (end != CopyEnd.returned) is is_of_deaths:
-                reason = [CopyEnd(end).name] if is_of_deaths else []
-                metric.add_metric([numbers.vhosts[row.trace_id], row.name, *reason], times)
-    return [metric]
+                reason = {"reason": CopyEnd(end).name} if is_of_deaths else {}
+                vhost = numbers.vhosts[row.trace_id]
+                yield f"{name}{{{_labels(vhost=vhost, queue=row.name, **reason)}}} {times}"
