@@ -77,7 +77,9 @@ async def test_a_rejected_message_names_where_why_and_who(store: Store) -> None:
         publisher=failure.publisher,
         exchange="",
         routing_key="orders",
+        remedy=failure.remedy,
     )
+    assert failure.remedy is not None
     assert failure.by.name == "other@10.0.0.7 #3"
     assert failure.publisher.name == "shop@10.0.0.5 #1"
 
