@@ -1090,3 +1090,17 @@ def test_names_that_look_like_patterns_are_shortened_as_they_stand(
         }"""
     )
     assert said == "a$&b to $'"
+
+
+def test_a_phone_shows_states_in_the_first_screen_of_the_list(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = open_page(told.server, "#/conversations", width=390)
+    expect(page.locator("td.place .badge").first).to_be_in_viewport(ratio=1)
+    expect(page.get_by_label("Message type")).not_to_be_visible()
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("Message type").fill("order.new")
+    page.get_by_label("Message type").press("Enter")
+    expect(page).to_have_url(re.compile("type=order.new"))
+    page.reload()
+    expect(page.get_by_label("Message type")).to_be_visible()  # what is set is shown

@@ -220,3 +220,14 @@ def test_every_name_of_a_queue_leads_to_its_page(
     expect(page).to_have_url(re.compile("#/queue"))
     [name] = parse_qs(page.url.partition("?")[2])["queue"]
     expect(page.get_by_role("heading", level=1, name=name, exact=True)).to_be_visible()
+
+
+def test_a_phone_shows_publishers_beside_their_queues_in_the_first_screen(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/topology?vhost=%2F", width=390)
+    for column in ("publishers", "queues"):
+        expect(page.locator(f".flow-node.{column}").first).to_be_in_viewport(ratio=1)
+    expect(page.get_by_label("From", exact=True)).not_to_be_visible()
+    page.get_by_text("From … to …").click()
+    expect(page.get_by_label("From", exact=True)).to_be_visible()

@@ -1,10 +1,11 @@
 // A conversation at a glance: what happened, why, and where the time went.
 import { html } from "../core/html.js";
-import { ageOf, dateTime, percent, plural, said, times, visible } from "../core/format.js";
+import { ageOf, dateTime, percent, plural, said, seconds as took, times, visible } from "../core/format.js";
 import { href, hrefHere } from "../core/route.js";
 import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
-import { failuresOf, heldOf, NARROW, nameOf, partsOf, took, waitingOf } from "./model.js";
+import { NARROW } from "../ui/width.js";
+import { failuresOf, heldOf, nameOf, partsOf, waitingOf } from "./model.js";
 import { partText, Position, reasonsOf, State, subjectOf } from "./words.js";
 
 const MOST = 3;

@@ -2,7 +2,7 @@
 import { api, askConversations } from "../core/api.js";
 import { html } from "../core/html.js";
 import { findConversations } from "../core/conversations.js";
-import { ageOf, count, dateTime, plural, reasonOf, recent, said, sentence, visible } from "../core/format.js";
+import { ageOf, count, dateTime, plural, reasonOf, recent, said, seconds as took, sentence, visible } from "../core/format.js";
 import { usePages } from "../core/pages.js";
 import { useResource } from "../core/resource.js";
 import { href, hrefHere, patch, route, vhost } from "../core/route.js";
@@ -12,7 +12,7 @@ import { inShort, shortOf } from "../ui/names.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { useSteps } from "../ui/steps.js";
 import { Table } from "../ui/table.js";
-import { NARROW, took } from "./model.js";
+import { NARROW } from "../ui/width.js";
 import { Scatter } from "./scatter.js";
 import { Position, State, STATES, WAYS } from "./words.js";
 
@@ -107,7 +107,7 @@ function Filters({ params }) {
       inputmode=${name.endsWith("seconds") ? "decimal" : undefined}
       onChange=${(e) => patch({ [name]: clean(name, e.currentTarget.value) })} /></label>`;
   const isSet = ["within", ...FILTERS].some((name) => name !== "state" && params[name]);
-  return html`<details class="conv-fold" open=${innerWidth > NARROW || isSet}><summary>Filters</summary>
+  return html`<details class="fold" open=${innerWidth > NARROW || isSet}><summary>Filters</summary>
   <div class="conv-filters" role="group" aria-label="Filters">
     <label class="field"><span>Began</span>
       <select class="select" value=${params.within ?? ""} onChange=${(e) => patch({ within: e.currentTarget.value || null })}>

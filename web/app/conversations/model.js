@@ -4,11 +4,8 @@ import { seconds } from "../core/format.js";
 import { inShort, shortOf } from "../ui/names.js";
 
 const SHORT = 0.001; // s; what took less than that has no parts to see
-export const NARROW = 620; // pixels; there what is asked for should begin in the first screen
 const MOST_TIMES = 20; // as long as all that happened
 
-/** A duration as people read it. Events are timed when they are read, so less than 1 ms says nothing. */
-export const took = (n) => (n != null && n < SHORT ? "< 1 ms" : seconds(n));
 /** A time in seconds since the conversation began. */
 export const afterText = (n) => (n < SHORT ? "at the beginning" : `after ${seconds(n)}`);
 
@@ -51,7 +48,7 @@ export function modelOf(answer) {
   if (isStuck && (end < SHORT || age < MOST_TIMES * end)) end = Math.max(end, age);
   const lastEvent = answer.truncated ? null : Math.max(...places.keys());
   const sentence = inShort(answer.sentence, all, short);
-  return { answer: { ...answer, sentence }, short, names, messages, places, tops, end, lastEvent, width: Math.max(end, 1e-6) };
+  return { answer: { ...answer, sentence }, short, names, messages, places, tops, end, lastEvent, width: Math.max(end, SHORT) };
 }
 
 /** True if a message's row has rows below it: messages that it led to, or several copies. */

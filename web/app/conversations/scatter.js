@@ -4,7 +4,6 @@ import { html } from "../core/html.js";
 import { dateTime, moment, seconds, visible } from "../core/format.js";
 import { hrefHere } from "../core/route.js";
 import { useWidth } from "../ui/width.js";
-import { took } from "./model.js";
 import { stateWord } from "./words.js";
 
 const HEIGHT = 110;
@@ -31,7 +30,7 @@ export function Scatter({ items }) {
         <text x=${LEFT - 8} y=${y(log) + 4} text-anchor="end">${seconds(10 ** log)}</text>`)}
       ${items.map((one, n) => html`<a key=${one.root} href=${hrefHere({ event: String(one.root) })} tabindex="-1">
         <circle class="state-${one.state}" cx=${x(times[n])} cy=${y(logs[n])} r="3.5">
-          <title>${visible(one.keys[0] ?? one.type)}: ${stateWord(one.state)}, ${took(one.seconds)}, ${dateTime(one.began_at)}</title></circle></a>`)}
+          <title>${visible(one.keys[0] ?? one.type)}: ${stateWord(one.state)}, ${seconds(one.seconds)}, ${dateTime(one.began_at)}</title></circle></a>`)}
     </svg>
     <figcaption class="bars-foot small soft"><span style=${{ paddingLeft: `${LEFT}px` }}>${moment(from)}</span><span>${moment(to)}</span></figcaption>
   </figure>`;

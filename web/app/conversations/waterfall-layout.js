@@ -1,7 +1,7 @@
 // From messages to rectangles and words: time to the right, a row for each copy of a message. Pure.
 import { ageOf, moment, seconds, visible } from "../core/format.js";
 import { serviceIn } from "../ui/names.js";
-import { nameOf, spellBefore, took } from "./model.js";
+import { nameOf, spellBefore } from "./model.js";
 
 export const ROW = 30;
 const PAD = 6;
@@ -107,7 +107,7 @@ export function usualOf(items) {
 }
 
 /** `usually 0.2 s, since 08:14`, of a bar that took longer. */
-const usualText = ({ usual }) => usual && `usually ${took(usual.median)}${usual.since ? `, since ${moment(usual.since)}` : ""}`;
+const usualText = ({ usual }) => usual && `usually ${seconds(usual.median)}${usual.since ? `, since ${moment(usual.since)}` : ""}`;
 
 /** The bars of one copy, in seconds; notes its deliveries among the marks. */
 function barsOf(message, copy, { names, places, end, usual }, marks, x) {
@@ -159,8 +159,8 @@ function wordsOf(bars, pixels) {
   const last = bars.findLast(({ low }) => !low);
   if (!last || first.x > pixels || last.x + last.width < 0) return words;
   const taker = last.taker && `→ ${last.taker}`;
-  const slow = bars.filter((bar) => bar.usual).map((bar) => (bar === last ? "" : `${bar.name ?? "waiting"} ${took(bar.seconds)}, `) + usualText(bar));
-  const time = last.kind !== "waiting" && took(last.seconds);
+  const slow = bars.filter((bar) => bar.usual).map((bar) => (bar === last ? "" : `${bar.name ?? "waiting"} ${seconds(bar.seconds)}, `) + usualText(bar));
+  const time = last.kind !== "waiting" && seconds(last.seconds);
   const text = [[[...left, time].filter(Boolean).join(" "), ...slow].filter(Boolean).join(", "), taker].filter(Boolean).join(" ");
   const end = Math.max(...bars.map(({ x, width }) => x + width)) + SPACE;
   const before = first.x - SPACE;

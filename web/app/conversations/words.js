@@ -1,8 +1,8 @@
 // The words of conversations, so that a thing is called the same everywhere.
 import { html } from "../core/html.js";
-import { ageOf, clockTime, said, sentence, times, visible } from "../core/format.js";
+import { ageOf, clockTime, said, seconds as took, sentence, times, visible } from "../core/format.js";
 import { ACTS, Queue, settlementWord } from "../ui/marks.js";
-import { failuresOf, nameOf, spellBefore, took } from "./model.js";
+import { failuresOf, nameOf, spellBefore } from "./model.js";
 
 /** The states of conversations, each with its tone and word. */
 export const STATES = {

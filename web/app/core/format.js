@@ -47,7 +47,7 @@ export function bytes(n) {
 
 export function seconds(n) {
   if (n == null) return "–";
-  if (n < 0.001) return `${Math.round(n * 1e6)} µs`;
+  if (n < 0.001) return "< 1 ms"; // events are timed when they are read
   if (n < 1) return `${n < 0.01 ? (n * 1000).toFixed(1) : Math.round(n * 1000)} ms`;
   if (n < 59.5) return `${n.toFixed(n < 10 ? 1 : 0)} s`;
   const all = Math.round(n);

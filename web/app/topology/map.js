@@ -10,7 +10,7 @@ import { COLUMNS, flowing, NOBODY, percentiles, toneOf, waitsOf } from "./flows.
 import { arrange } from "./layout.js";
 
 const TITLES = ["Publishers", "Queues", "Receivers"];
-const LEAST_WIDTH = 600;
+const LEAST_WIDTH = 480; // publishers and queues fit into the width of a phone
 
 /**
  * `period` ({since, until}), if the flows are of one, limits the linked events to it. `colour` is what

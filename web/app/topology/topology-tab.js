@@ -11,6 +11,7 @@ import { useViewed } from "../core/viewed.js";
 import { Alert, Choice, Empty, Panel, pending } from "../ui/panel.js";
 import { Value } from "../ui/marks.js";
 import { PeriodSelect } from "../ui/period.js";
+import { NARROW } from "../ui/width.js";
 import { countedFlows, CountingLine, useCounting } from "./counted.js";
 import { FIELDS, flowsOf } from "./flows.js";
 import { CountedDeliveriesTable, DeathsTable, DeliveriesTable, PublishesTable } from "./flow-tables.js";
@@ -109,11 +110,13 @@ function Period({ since, until }) {
   };
   return html`<form class="period" onSubmit=${submit}>
     <${PeriodSelect} more=${{ newest: null }} />
+    <details class="fold" open=${innerWidth > NARROW || Boolean(since ?? until)}><summary>From … to …</summary><div class="period-ends">
     <label class="labelled"><span>From</span>
       <input class="input" name="from" placeholder=${FORM} spellcheck=${false} autocomplete="off" defaultValue=${since ? dateTime(since) : ""} /></label>
     <label class="labelled"><span>to</span>
       <input class="input" name="to" placeholder=${FORM} spellcheck=${false} autocomplete="off" defaultValue=${until ? dateTime(until) : ""} /></label>
     <button class="button">Show this period</button>
+    </div></details>
     <span class="warn-text" role="status">${problem}</span>
   </form>`;
 }
