@@ -39,15 +39,14 @@ async def test_what_it_took_away_is_not_done_as_it_may_have_published_it(
     to: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if rabbit.version >= (4, 0):
-        pytest.skip("the addresses of AMQP 1.0 are others")
+    queues = "/queues/" if rabbit.version >= (4, 0) else "/amq/queue/"
     for name in ("src", "dst"):
         await clients.queue(name)
     uri = f"amqp://guest:guest@127.0.0.1:{rabbit.amqp_port}"
     by_1_0 = f"{uri}?hostname=vhost:{clients.vhost}&sasl=plain"
-    moving = {"src-protocol": "amqp10", "src-uri": by_1_0, "src-address": "/amq/queue/src"}
+    moving = {"src-protocol": "amqp10", "src-uri": by_1_0, "src-address": f"{queues}src"}
     moving |= (
-        {"dest-protocol": to, "dest-uri": by_1_0, "dest-address": "/amq/queue/dst"}
+        {"dest-protocol": to, "dest-uri": by_1_0, "dest-address": f"{queues}dst"}
         if to == "amqp10"
         else {"dest-protocol": to, "dest-uri": f"{uri}/{clients.vhost}", "dest-queue": "dst"}
     )
