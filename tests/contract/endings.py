@@ -36,6 +36,7 @@ MILLISECOND = 1_000
 WAIT, WORK = (3, 40), (10, 200)  # ms until a message is handed over, and until it is handled
 LONG = 60_000 * MILLISECOND  # until a run is at rest
 EVERY = 150  # ms from one beginning to the next
+GATHERED = 120  # messages of a batch
 
 Carries: TypeAlias = Literal["its cause's", "its own", "none"]
 """The key of a message: that of what led to it, a new one, or none."""
@@ -50,6 +51,7 @@ class Reaction(NamedTuple):
     key: Carries = "its cause's"
     work: tuple[int, int] = WORK
     waits_for: str | None = None  # a message of another type, one for each
+    gathers: int = 1  # messages, and names the last
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,13 @@ def run(
                 own_roots = roots | other[0]
                 if kind == reaction.waits_for:
                     _, message, got = other
+            if reaction.gathers > 1:
+                here = waiting[program.name, reaction, "gathering"]
+                here.append((roots, message, got))
+                if len(here) < reaction.gathers:
+                    continue
+                own_roots = roots.union(*(each[0] for each in here))
+                here.clear()
             if dice.random() < reaction.share:
                 headers = {"causation_id": f"m{message}"} if reaction.names else {}
                 key = got.properties.get("correlation_id")
@@ -400,6 +409,22 @@ JOINS: Mapping[str, Application] = {
     )
 }
 
+# Of a batch the last message alone is named, or gives its key.
+BATCHES: Mapping[str, Application] = {
+    f"who gathers many, and goes on by {'names' if names else 'keys'}": Application(
+        [
+            Program("shop", begins="placed"),
+            Program(
+                "statistics",
+                ("placed",),
+                {"placed": [Reaction("counted", names=names, gathers=GATHERED)]},
+            ),
+            Program("board", ("counted",)),
+        ]
+    )
+    for names in (True, False)
+}
+
 # Programs that do not work evenly: one that stands still now and then, one that is slow with some,
 # and one whose second message for another comes late.
 UNEVEN: Mapping[str, Application] = {
@@ -457,7 +482,7 @@ MOMENTS = (0.1, 0.3, 0.6, 0.8, 1.0)
 async def rows(beginnings: int, names: Sequence[str]) -> None:
     """Print a line for each application and bound, and for what tells and is asked at any time."""
     total: Counter[str] = Counter()
-    applications = {**APPLICATIONS, **JOINS, **UNEVEN}
+    applications = {**APPLICATIONS, **JOINS, **BATCHES, **UNEVEN}
     for name in names or applications:
         application = applications[name]
         for via in (Via.links, Via.conversation):

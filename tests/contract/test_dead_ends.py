@@ -10,7 +10,7 @@ from app.stored.reading import EventFilter
 from app.tracker import Publish
 from model.conversations.messages import Outcome
 from model.words import Via
-from tests.contract.endings import APPLICATIONS, JOINS, UNEVEN, run, verdict
+from tests.contract.endings import APPLICATIONS, BATCHES, GATHERED, JOINS, UNEVEN, run, verdict
 
 
 @pytest.mark.parametrize("via", [Via.links, Via.conversation])
@@ -64,6 +64,15 @@ async def test_who_waits_for_two_messages_does_not_leave_the_other_one_done(
     assert at_rest.outcomes["ended: unknown"] >= 8
     reason = " has published since, but only for other messages"
     assert all(reason in sentence for sentence in at_rest.sentences)
+
+
+@pytest.mark.parametrize("name", BATCHES)
+async def test_what_waits_in_a_batch_is_not_done(store: Store, name: str) -> None:
+    """Of the last ones that were handed over before, too, none led anywhere by itself."""
+    records = run(BATCHES[name].programs, 2 * GATHERED, 3)
+    in_batch = await verdict(store, "/", records, 0.96, Via.conversation, 85)
+    assert in_batch.lies == []
+    assert in_batch.outcomes["goes on: open"] + in_batch.outcomes["goes on: unknown"] >= 80
 
 
 @pytest.mark.long(180)

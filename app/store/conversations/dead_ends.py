@@ -4,9 +4,9 @@ A kind is a participant, a queue and a message type. It is a dead end where thre
 at least are not young, nothing that the participant published names one of its last ones, and
 nothing that names no cause has a key of one. Of a busy queue the newest are all young.
 
-Who waits for two messages, and names one of them or goes on by its key, looks like that too. So
-what the participant published since must need none of the kind: it is a message that it publishes
-again; or it names several messages, so that it would name this one; or its like is in the
+Who waits for two messages, or gathers many, and names one of them or goes on by its key, looks like
+that too. So what the participant publishes must need none of the kind: it is a message that it
+publishes again; or it names several messages, so that it would name this one; or its like is in the
 conversation; or the participant had published more of its like, since it began, than it had been
 handed of the kind.
 """
@@ -125,7 +125,7 @@ class DeadEnds:
             }
             if kind not in self._kinds:
                 self._kinds[kind] = await self._leads_to_nothing(kind, ids[-1])
-            if self._kinds[kind] and await self._is_needless(kind, ids[0], here):
+            if self._kinds[kind] and await self._is_needless(kind, here):
                 ends.update(ids)
         return frozenset(ends)
 
@@ -147,16 +147,14 @@ class DeadEnds:
             return False
         return not await self._select(_HAVE_LED, ids=sorted(alike))
 
-    async def _is_needless(
-        self, kind: DeliveryKind, since: int, here: Collection[PublishKind]
-    ) -> bool:
-        """Tell whether nothing else that was published since needs any of a kind."""
+    async def _is_needless(self, kind: DeliveryKind, here: Collection[PublishKind]) -> bool:
+        """Tell whether nothing else that the participant publishes needs any of a kind."""
         participant = kind.participant
         if participant not in self._last:
             self._last[participant] = await self._events(_PUBLISHES, participant)
             self._first[participant] = await self._events(_FIRST, participant)
         last, first = self._last[participant], self._first[participant]
-        elsewhere = {_publish_kind(event) for event in last if event.id > since} - {*here}
+        elsewhere = {_publish_kind(event) for event in last} - {*here}
         return len(last) <= MOST_PUBLISHES and all(
             _most_beyond(first, kind, publish) >= LEAST_BEYOND for publish in elsewhere
         )
