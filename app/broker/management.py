@@ -29,6 +29,7 @@ from app.errors import (
     UnreachableError,
 )
 from app.stored.capture import NewConnection
+from model.remedies import AdminTool
 
 T = TypeVar("T")
 
@@ -64,6 +65,8 @@ class BrokerUser(msgspec.Struct, frozen=True):
 
 # The first version whose shovels can move messages within the broker, which is not traced.
 LOCAL_SHOVELS = [4, 2]
+# The first version whose management plugin has no script `rabbitmqadmin`.
+NO_SCRIPT = [4, 3]
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -260,7 +263,7 @@ class ManagementApi:
 
     async def may_move_unseen(self) -> bool:
         """Tell whether the broker may move messages that it does not trace: by a local shovel."""
-        version = [int(number) for number in re.findall(r"\d+", await self.version())]
+        version = await self._version_numbers()
         if version and version < LOCAL_SHOVELS:
             return False
         try:
@@ -268,6 +271,12 @@ class ManagementApi:
         except NotAuthorisedError:
             return True
         return any(names is None or "rabbitmq_shovel" in names for names in plugins)
+
+    async def admin_tool(self) -> AdminTool:
+        return AdminTool.program if await self._version_numbers() >= NO_SCRIPT else AdminTool.script
+
+    async def _version_numbers(self) -> list[int]:
+        return [int(number) for number in re.findall(r"\d+", await self.version())]
 
     async def vhost_counts(self, vhost: str) -> VhostCounts:
         return await self._get(_path("vhosts", vhost), VhostCounts)

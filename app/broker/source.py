@@ -34,6 +34,7 @@ from app.broker.undeliverable import Waiting, read_messages
 from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
 from app.tracker.records import QUARANTINED_BODY
 from app.tracker.taken import ALL, Selection, covers
+from model.remedies import AdminTool
 
 # Time for the broker to show some messages, and to show those that it removes: a deeply nested one
 # takes it seconds.
@@ -352,6 +353,10 @@ class TraceSource:
     async def may_move_unseen(self) -> bool:
         """Tell whether the broker may move messages untraced; raises `OutageError`."""
         return await self._management.may_move_unseen()
+
+    async def admin_tool(self) -> AdminTool:
+        """What `rabbitmqadmin` is by the broker's version; raises `OutageError`."""
+        return await self._management.admin_tool()
 
     async def _bound_keys(self, vhost: str) -> frozenset[str]:
         bindings = await self._management.bindings(vhost)

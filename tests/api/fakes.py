@@ -42,6 +42,7 @@ from app.tracker.taken import ALL
 from model.archives import ArchiveFile
 from model.exports import manifest_of
 from model.jobs import Progress
+from model.remedies import AdminTool
 from model.sound import Certainty, Evidence, Soundness
 from model.times import iso_time
 from model.wording import Sentence
@@ -99,8 +100,14 @@ class FakeBroker:
     queues: dict[tuple[str, str], QueueInfo] = field(default_factory=dict)
     shovels: bool = False  # that move messages within the broker
 
+    tool: AdminTool = AdminTool.script
+
     async def may_move_unseen(self) -> bool:
         return self.shovels
+
+    async def admin_tool(self) -> AdminTool:
+        self._must_be_up()
+        return self.tool
 
     def add(
         self, name: str, password: str, tags: str, *vhosts: str, read: dict[str, str] | None = None

@@ -15,6 +15,7 @@ from yarl import URL
 
 from app.stored.failures import Failure, FailureFilter, FailureKind
 from model.conversations.states import State
+from model.remedies import AdminTool
 from model.words import Via
 from tests.integration.conftest import Service, until
 from tests.integration.test_cases import Clients
@@ -128,10 +129,13 @@ async def test_the_printed_command_puts_a_dead_letter_back_and_is_known_to_have(
     service: Service, rabbit: Broker, vhost: str
 ) -> None:
     await service.running(vhost, "connection")
-    name, body = 'it\'s "odd" $größe\\', b"\x00 body'$"
+    tool = await service.source.admin_tool()
+    name, body = 'it\'s "odd" $größe\\', b"\xff body'$"
+    if tool is AdminTool.program:
+        body = "größe 'body'$".encode()
 
     async def failure() -> Failure | None:
-        page = await service.store.failures.find(FailureFilter(vhost=vhost))
+        page = await service.store.failures.find(FailureFilter(vhost=vhost), tool=tool)
         return next(iter(page.items), None)
 
     async def put_back() -> int | None:
@@ -154,7 +158,8 @@ async def test_the_printed_command_puts_a_dead_letter_back_and_is_known_to_have(
             subprocess.run, ["bash", "-c", command], capture_output=True, text=True
         )
         print(found.remedy, done.stdout, done.stderr)
-        assert (done.returncode, done.stdout.strip()) == (0, "Message published")
+        assert done.returncode == 0
+        assert done.stdout.startswith("Message published")
         message = await clients.take(name)
         assert (message.body, message.message_id, message.headers["kind"]) == (body, "r", "a")
         back = await until(put_back, "it is seen to be put back")

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from model.remedies import MOST_BODY, MOST_PROPERTIES, remedy_of
+from model.remedies import MOST_BODY, MOST_PROPERTIES, AdminTool, remedy_of
 
 DEATH = {"queue": "orders", "reason": "rejected", "count": 1}
 ODD_NAMES = ("orders", "a b", "it's", '"$(ls)`ls`"', "größe;|&>", "a\\b\n\tc'\x1b[31m", "x=y", "-n")
@@ -38,6 +38,21 @@ def test_a_shell_reads_the_names_and_the_message(name: str) -> None:
         "delivery_mode": 2,
         "headers": {"x-death": [DEATH], "key": name},
     }
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_program_of_its_own_reads_them_from_other_words(name: str) -> None:
+    command = remedy_of(name, name, {"message_id": name}, b"x\xc3\xa4'$", AdminTool.program)
+    verb, what, *options = words(command)
+    texts = dict(option.split("=", 1) for option in options)
+    assert (verb, what) == ("publish", "message")
+    assert json.loads(texts.pop("--properties")) == {"message_id": name}
+    assert texts == {"--vhost": name, "--routing-key": name, "--payload": "xä'$"}
+
+
+@pytest.mark.parametrize("body", [b"\xff", b"a\x00"])
+def test_a_program_of_its_own_cannot_send_what_is_no_text(body: bytes) -> None:
+    assert remedy_of("/", "a", {}, body, AdminTool.program) is None
 
 
 def test_there_is_none_for_what_is_not_whole_or_too_long() -> None:

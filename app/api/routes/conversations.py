@@ -27,6 +27,7 @@ from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders, filter_
 from app.api.routes.traces import trace_of
 from app.api.services import Parts, ServiceParts
 from app.api.signin.auth import Reader, User
+from app.errors import OutageError
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.failures import FailureFilter, FailureKind, FailurePage
 from app.stored.reading import EventFilter
@@ -37,6 +38,7 @@ from model.conversations.states import State
 from model.described import json_of
 from model.event import NOTHING_LARGE
 from model.remaining import RemainingSteps, remaining_steps
+from model.remedies import AdminTool
 from model.sound import Certainty
 from model.times import now
 from model.words import Via, WalkWord
@@ -217,6 +219,13 @@ class FailuresQuery(KnownFields):
         return filter_of(FailureFilter, self, vhosts=vhosts)
 
 
+async def _admin_tool(parts: Parts) -> AdminTool:
+    try:
+        return await parts.broker.admin_tool()
+    except OutageError:
+        return AdminTool.script
+
+
 @failures.get(
     "/itc_db/failures",
     **returns([(FailurePage, ListCertainty), (FailurePage, ListCertainty, Certainty)], READING_ONE),
@@ -229,7 +238,11 @@ async def list_failures(
     trace = None if query.vhost is None else await trace_of(query.vhost, user, parts)
     async with parts.searches.turn(user.name):
         page = await parts.store.failures.find(
-            criteria, before=query.before, limit=query.limit, may_read=user.content.cover
+            criteria,
+            before=query.before,
+            limit=query.limit,
+            may_read=user.content.cover,
+            tool=await _admin_tool(parts),
         )
     if trace is None:
         certainty = await certainty_of_list(criteria, parts)

@@ -38,6 +38,7 @@ from model.deaths import NOT_FINAL
 from model.error_queues import Forward, forward_of
 from model.event import Event
 from model.message_types import type_of
+from model.remedies import AdminTool
 from model.texts import DIRECT_REPLIES
 from model.times import Microseconds
 from model.who import Who
@@ -147,12 +148,13 @@ class Failures(Subject):
         before: int | None = None,
         limit: int = 100,
         may_read: Callable[[str], bool] = lambda vhost: True,
+        tool: AdminTool = AdminTool.script,
     ) -> FailurePage:
         """The newest failures of events before an id, with groups and counts of these.
 
         Messages' content of virtual hosts that the user may not read is neither shown, nor
-        searched, nor does it tell groups apart. Raises `BadRequestError` where the database takes
-        much longer than `LOOK_SECONDS`.
+        searched, nor does it tell groups apart. Remedies are for the broker's ``tool``. Raises
+        `BadRequestError` where the database takes much longer than `LOOK_SECONDS`.
         """
         deadline = time.monotonic() + LOOK_SECONDS
         scope = await _scope(connection, criteria)
@@ -166,7 +168,8 @@ class Failures(Subject):
             cursor = None if is_end else candidates[-1][0]
             if is_end or len(failures) >= MOST_COUNTED or time.monotonic() > deadline:
                 page = failure_page(failures, limit, cursor)
-                return replace(page, items=await with_remedies(connection, page.items, may_read))
+                items = await with_remedies(connection, page.items, may_read, tool)
+                return replace(page, items=items)
 
 
 async def _scope(connection: AsyncConnection, criteria: FailureFilter) -> _FailureScope:

@@ -14,7 +14,7 @@ from app.store.reading.events import list_by_ids
 from app.store.reading.messages import words_of
 from app.stored.failures import Failure, FailureKind
 from model.event import Event, Large
-from model.remedies import remedy_of
+from model.remedies import AdminTool, remedy_of
 from model.words import EdgeKind
 
 _events, _edges = tables.events.c, tables.edges.c
@@ -22,7 +22,10 @@ _LARGE: Large = frozenset({"properties", "payload"})
 
 
 async def with_remedies(
-    connection: AsyncConnection, failures: Sequence[Failure], may_read: Callable[[str], bool]
+    connection: AsyncConnection,
+    failures: Sequence[Failure],
+    may_read: Callable[[str], bool],
+    tool: AdminTool,
 ) -> list[Failure]:
     """The failures with remedies; these hold messages, for whoever may read them."""
     dead = [item for item in failures if item.kind is FailureKind.died and item.queue]
@@ -31,7 +34,7 @@ async def with_remedies(
     letters: dict[int, Event] = {}
     for ids in chunks(open_ids):
         letters |= {e.id: e for e in (await list_by_ids(connection, ids, _LARGE)).items}
-    return [_with_remedy(item, letters, publishes, may_read) for item in failures]
+    return [_with_remedy(item, letters, publishes, may_read, tool) for item in failures]
 
 
 def _with_remedy(
@@ -39,6 +42,7 @@ def _with_remedy(
     letters: Mapping[int, Event],
     publishes: Mapping[tuple[int, str | None], int],
     may_read: Callable[[str], bool],
+    tool: AdminTool,
 ) -> Failure:
     put_back = publishes.get((failure.event, failure.queue))
     letter = letters.get(failure.event)
@@ -49,7 +53,7 @@ def _with_remedy(
     body = letter.payload if letter.payload_bytes else b""
     is_whole = body is not None and len(body) == letter.payload_bytes
     whole_body = body if is_whole else None
-    command = remedy_of(failure.vhost, failure.queue, letter.properties, whole_body)
+    command = remedy_of(failure.vhost, failure.queue, letter.properties, whole_body, tool)
     return replace(failure, remedy=command)
 
 
