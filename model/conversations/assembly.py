@@ -16,7 +16,7 @@ from model.conversations.consumers import (
 from model.conversations.conversation import Conversation, Counts, Involved
 from model.conversations.deliveries import Delivery
 from model.conversations.members import Members
-from model.conversations.messages import Copy, CopyWord, Message, Outcome
+from model.conversations.messages import Copy, CopyWord, Message
 from model.conversations.outcomes import failure_of, message_outcome, outcome_of
 from model.conversations.pace import Pace
 from model.conversations.sentences import remark_of, sentence_of
@@ -75,19 +75,15 @@ def conversation_of(
     )
     recent = () if is_known_to_go_on else recent_publishers(members, via, now, paces)
 
-    def outcome(messages: Sequence[Message]) -> Outcome:
-        return outcome_of(
-            messages,
-            bool(unnamed or silence.pending or recent),
-            is_known=is_whole and not (silence.silent or silence.halves) and not truncated,
-        )
+    is_at_work = bool(silence.pending or recent)
+    is_known = is_whole and not (unnamed or silence.silent or silence.halves or truncated)
 
     lasting = [each for each in messages if not is_retried(each, messages)]
-    state = conversation_state(outcome(lasting), messages)
+    state = conversation_state(outcome_of(lasting, is_at_work, is_known=is_known), messages)
     return Conversation(
         root=root.id,
         type=root.message_type,
-        outcome=outcome(messages),
+        outcome=outcome_of(messages, is_at_work or bool(unnamed), is_known=is_known),
         state=state,
         position=position_of(state, messages),
         sentence=sentence_of(

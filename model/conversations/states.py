@@ -18,7 +18,8 @@ class State(enum.StrEnum):
 
     ``finished`` and ``retried`` are of the outcome ``done``, or would be without messages that were
     handed over again and again and then dealt with, or that died and were put back. ``in_work`` is
-    ``open``.
+    ``open`` where somebody may be at it still; where all that was published since might be for it,
+    or not, the state is ``unknown``.
     """
 
     finished = "finished"

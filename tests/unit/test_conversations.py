@@ -343,6 +343,21 @@ def test_where_messages_have_keys_silence_along_links_points_to_them(
     assert found.sentence.endswith("group them by conversation to see more") is is_shown
 
 
+@pytest.mark.parametrize(
+    ("record", "state"),
+    [
+        (PublisherRecord(4, Evidence(4, 0)), State.unknown),  # its publish since names no cause
+        (PublisherRecord(0, Evidence(4, 4)), State.in_work),  # it publishes for others, and may yet
+    ],
+)
+def test_an_order_is_in_work_where_somebody_may_be_at_it(
+    record: PublisherRecord, state: State
+) -> None:
+    events = sent(1, 0, "work"), got(2, 1, 1, "work")
+    found = conversation_of(events[0], events, {}, publishers={2: record})
+    assert (found.outcome, found.state) == (Outcome.open, state)
+
+
 def test_who_only_begins_conversations_is_not_waited_for() -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
     publishers = {2: PublisherRecord(0, Evidence(4, 0), only_begins=True)}
