@@ -76,6 +76,4 @@ async def test_where_messages_tell_nothing_what_would_tell_is_said(store: Store)
     at_rest = await verdict(store, "/", records, 1.0, Via.links)
     assert at_rest.decided == 0
     for sentence in at_rest.sentences:
-        assert sentence.endswith(
-            "without naming a cause: its id or a key in each message would tell"
-        )
+        assert sentence.endswith("to know, have messages carry their cause's id or a key")
