@@ -370,8 +370,62 @@ def test_bars_lie_within_the_time_and_say_whose_they_are(told: Told, open_page: 
     assert bars["receipt.print"] == ["queued", "rejected"]  # who rejects a message holds it
     words = {name: [word["text"] for word in shape["words"]] for name, shape in by.items()}
     assert words["stock"] == ["stock", "275 ms"]
-    assert words["receipt.print"] == ["rejected by stock", "643 ms \N{RIGHTWARDS ARROW} auditor"]
-    assert re.fullmatch(r"still waits, \d+ days", words["mail.out"][0])
+    assert words["receipt.print"] == ["rejected by stock, 643 ms", "\N{RIGHTWARDS ARROW} auditor"]
+    assert re.fullmatch(r"still waits \d+ days", words["mail.out"][0])
+    assert kinds["mail.out"] == ["torn"]  # days, drawn as two seconds
+
+
+def test_what_goes_on_is_compared_by_its_age_and_has_an_open_end(
+    told: Told, open_page: OpenPage
+) -> None:
+    usual = {"queue": {"median": 0.046, "p90": 0.08}, "service": {"median": 0.2, "p90": 0.4}}
+    drawn = computed(
+        open_page(told.server),
+        """const { usual, ...own } = answer;
+           told.usual = new Map(["queue\\nmail.out", "service\\nmailer"].map((key) =>
+             [key, { ...usual[key.split("\\n")[0]], since: null }]));
+           const x = waterfall.scaleOf({ from: 0, to: told.width }, 1000);
+           const shapes = model.rowsOf(told, new Set()).map((row) => [row.sub
+             ? row.copies[0].queue : row.message.type, waterfall.rowShapes(row, x, told, 1000)]);
+           return shapes.filter(([name]) => ["mail.out", "payment.done"].includes(name)).map(
+             ([, { bars, spans, label, marks }]) => {
+               const open = bars.filter((bar) => bar.open);
+               const ends = marks.filter(({ kind }) => kind === "torn").map(({ x }) => x);
+               const [rail] = spans.filter(({ height }) => height === 3);
+               return [label, open.map((bar) => bar.x + bar.width), ends, rail.x + rail.width];
+             });""",
+        settle(told.answer(told.order)) | {"usual": usual},
+    )
+    (waits, *of_waits), (held, *of_held) = drawn
+    assert re.fullmatch(r"still waits \d+ days, usually 46 ms", waits)
+    assert re.search(r"still with mailer \d+ days, usually 200 ms", held)
+    for [open_], [torn], red in (of_waits, of_held):
+        assert open_ == torn == red
+
+
+@pytest.mark.parametrize("pixels", [80, 130, 170, 230, 320, 600, 1_000])
+def test_words_stand_on_a_bar_or_beside_all_of_them(
+    told: Told, open_page: OpenPage, pixels: int
+) -> None:
+    rows = computed(
+        open_page(told.server),
+        f"""const x = waterfall.scaleOf({{ from: 0, to: told.width }}, {pixels});
+           return model.rowsOf(told, new Set())
+             .map((row) => waterfall.rowShapes(row, x, told, {pixels}));""",
+        settle(told.answer(told.order)),
+    )
+    letter = 6.1
+    for row in rows:
+        ends = [(bar["x"], bar["x"] + bar["width"]) for bar in row["bars"]]
+        for word in row["words"]:
+            wide = len(word["text"]) * letter
+            left = word["x"] if word["anchor"] == "start" else word["x"] - wide
+            assert 0 <= left <= left + wide <= pixels
+            if word["on"] is None:
+                begin, end = min(begin for begin, _ in ends), max(end for _, end in ends)
+                assert left + wide <= begin or left >= end
+            else:
+                assert any(begin <= left and left + wide <= end for begin, end in ends)
 
 
 def test_of_several_copies_only_the_one_that_failed_is_said_to_be_rejected(
@@ -582,6 +636,8 @@ def test_a_strip_counts_the_states_and_an_order_that_is_stuck_says_where_and_how
     expect(head).to_contain_text(re.compile(r"\d+ min ago; its last event came after < 1 ms"))
     expect(head).to_contain_text(re.compile(r"order.new still waits in stock, for \d+ min"))
     expect(page.locator(".conv-axis-time")).to_contain_text("5 min")
+    first = page.get_by_role("region", name="Where the time went").get_by_role("listitem").first
+    expect(first).to_have_text(re.compile(r"^\d+ min\s*waiting in stock, still$"))
 
 
 def test_a_list_that_arrives_while_one_types_leaves_what_is_typed(

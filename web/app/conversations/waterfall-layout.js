@@ -1,5 +1,5 @@
 // From messages to rectangles and words: time to the right, a row for each copy of a message. Pure.
-import { ageOf, moment, seconds, visible } from "../core/format.js";
+import { ageOf, moment, seconds, secondsSince, visible } from "../core/format.js";
 import { serviceIn } from "../ui/names.js";
 import { nameOf, spellBefore } from "./model.js";
 
@@ -19,9 +19,9 @@ const TONES = {
   handled: { fill: "--published-ground", stroke: "--published" },
   back: { fill: "--warn-ground", stroke: "--warn" },
   rejected: { fill: "--bad", stroke: "--bad", ink: "--ink-on-fill" },
-  waiting: { fill: null, stroke: "--warn", dash: "5 3" },
+  waiting: { fill: "--warn-ground", stroke: "--warn", dash: "5 3" },
   settled: { fill: "--good", stroke: "--good", ink: "--ink-on-fill" },
-  held: { fill: null, stroke: "--good", dash: "5 3" },
+  held: { fill: "--good-ground", stroke: "--good", dash: "5 3" },
 };
 export const USUAL = { fill: "--line", stroke: null };
 export const USUAL_WORDS = "usual, median to 9 of 10";
@@ -39,13 +39,19 @@ const MARKS = {
   delivered: ["--received", (x, y, height) => `M${x} ${y}v${height}`],
   redelivered: ["--warn", (x, y, height) => `M${x} ${y - 3}v${height + 6}M${x - 3.5} ${y - 3}h7`],
   died: ["--bad", (x, y, height) => `M${x - 4} ${y + height / 2 - 4}l8 8M${x + 4} ${y + height / 2 - 4}l-8 8`],
+  // The ends of bars that are not over; a torn one is longer than drawn.
+  open: [null, (x, y, height) => `M${x} ${y}l5 ${height / 2}l-5 ${height / 2}`],
+  torn: [null, (x, y, height) => `M${x} ${y}${`l4 ${height / 6}l-4 ${height / 6}`.repeat(3)}`],
 };
 
 /** The path of a mark that is at (`left`, `top`) in the row's place, and its colour. */
-export function markOf({ kind, x, y, height }, left = 0, top = 0) {
+export function markOf({ kind, tone, x, y, height }, left = 0, top = 0) {
   const [stroke, path] = MARKS[kind];
-  return { stroke, d: path(left + x, top + y, height) };
+  return { stroke: stroke ?? tone, d: path(left + x, top + y, height) };
 }
+
+/** The path round a bar that is open at its right. */
+export const openPath = ({ x, y, width, height }) => `M${x + width} ${y}H${x}v${height}H${x + width}`;
 
 /** `x(seconds)` for the seconds `from` to `to` on this many pixels. */
 export function scaleOf({ from, to }, pixels) {
@@ -69,8 +75,8 @@ export function ticksOf({ from, to }, pixels, spacing = 110) {
 
 /**
  * A row's contents: `bars` of `{kind, x, y, width, height, critical, event}`, `marks` of `{kind, x, y, event}` with
- * kind published, delivered, redelivered or died, and `words` of `{x, anchor, text, on}`, `on` the kind of bar they
- * stand on, or null. Kind `queued` waited in a queue; `rejected` and `back`, what somebody held or
+ * kind published, delivered, redelivered, died, open or torn, `words` of `{x, anchor, text, on}`, `on` the kind of bar they
+ * stand on, or null, and `label`, all there is to say. Kind `queued` waited in a queue; `rejected` and `back`, what somebody held or
  * what waited for the next, until it was handed on; `handled`, `settled`, `held` (not settled yet) and `waiting`.
  */
 export function rowShapes({ message, copies, sub }, x, model, pixels) {
@@ -78,20 +84,21 @@ export function rowShapes({ message, copies, sub }, x, model, pixels) {
   const marks = sub ? [] : [{ kind: "published", x: x(message.offset), y: PAD, height, event: message.event }];
   const bars = copies.flatMap((copy) => barsOf(message, copy, model, marks, x));
   const drawn = bars.map(({ from, to, usual, ...bar }) => ({
-    y: PAD, height, ...bar, seconds: to - from, usual: beyond(usual, to - from), x: x(from), width: Math.max(LEAST, x(to) - x(from)),
+    y: PAD, height, ...bar, usual: beyond(usual, bar.seconds), x: x(from), width: Math.max(LEAST, x(to) - x(from)),
   }));
-  return { bars: drawn, marks, words: wordsOf(drawn, pixels), spans: bars.flatMap((bar) => spansOf(bar, x)) };
+  marks.push(...drawn.filter(({ open }) => open).map((bar) => ({ ...bar, kind: bar.open, x: bar.x + bar.width, tone: toneOf(bar.kind).stroke })));
+  return { bars: drawn, marks, ...wordsOf(drawn, pixels), spans: bars.flatMap((bar) => spansOf(bar, x)) };
 }
 
 /** The usual time of a bar that took clearly longer; else null. */
 const beyond = (usual, seconds) => (usual && seconds > Math.max(usual.p90 * CLEARLY, usual.p90 + LEAST_BEYOND) ? usual : null);
 
 /** The usual time behind a bar, from the median to nine of ten, and the part of the bar that is beyond. */
-function spansOf({ usual, from, to, low }, x) {
-  if (!usual || low) return [];
+function spansOf({ usual, from, to, seconds: took, low, open }, x) {
+  if (!usual || (low && !open)) return [];
   const span = (begin, end, y, height, tone) => ({ x: x(begin), y, width: Math.max(LEAST, x(end) - x(begin)), height, tone });
   const spans = [span(from + usual.median, from + usual.p90, 1, ROW - 2, USUAL)];
-  if (beyond(usual, to - from)) spans.push(span(from + usual.p90, to, 1, 3, BEYOND));
+  if (beyond(usual, took)) spans.push(span(Math.min(from + usual.p90, to), to, 1, 3, BEYOND));
   return spans;
 }
 
@@ -109,10 +116,17 @@ export function usualOf(items) {
 /** `usually 0.2 s, since 08:14`, of a bar that took longer. */
 const usualText = ({ usual }) => usual && `usually ${seconds(usual.median)}${usual.since ? `, since ${moment(usual.since)}` : ""}`;
 
+/** A bar of what goes on: compared by its age, though drawn to the last sign alone where that is far shorter. */
+function openBar(kind, from, to, at, rest) {
+  const since = secondsSince(at);
+  return { kind, from, to, seconds: since, age: ageOf(at), open: since > CLEARLY * (to - from) ? "torn" : "open", critical: false, ...rest };
+}
+
 /** The bars of one copy, in seconds; notes its deliveries among the marks. */
 function barsOf(message, copy, { names, places, end, usual }, marks, x) {
   const height = ROW - 2 * PAD;
   const bars = [];
+  const add = (bar) => bars.push({ seconds: bar.to - bar.from, ...bar });
   const mark = (kind, at, event) => marks.push({ kind, x: x(at), y: PAD, height, event });
   const who = ({ participant }) => visible(nameOf(names, participant));
   let before = message.offset;
@@ -121,53 +135,93 @@ function barsOf(message, copy, { names, places, end, usual }, marks, x) {
     const { event, critical, offset } = one;
     const isDead = one.match === "dead_lettered";
     const { kind, holder } = spellBefore({ places }, { message, copy, delivery: one }, last);
-    const name = kind === "rejected" ? `rejected by ${who(holder)}` : holder && who(holder);
     const work = usual?.get(`service\n${serviceIn(nameOf(names, one.participant))}`);
     const wait = kind === "queued" ? usual?.get(`queue\n${one.queue ?? copy.queue}`) : null;
-    bars.push({ kind, from: before, to: offset, event, critical: critical && message.critical, name, usual: wait });
+    add({ kind, from: before, to: offset, event, critical: critical && message.critical, name: holder && who(holder), usual: wait });
     before = offset;
     mark(isDead ? "died" : one.redelivered ? "redelivered" : "delivered", offset, event);
+    const isHeld = one.settled_after == null && one.settlement === "in_hand";
     if (one.handled != null) {
       before = offset + one.handled;
-      bars.push({ kind: "handled", from: offset, to: before, event, critical, name: who(one), usual: one.settled_after == null ? work : null });
+      add({ kind: "handled", from: offset, to: before, event, critical, name: who(one), usual: one.settled_after == null && !isHeld ? work : null });
     }
-    const owner = one.settlement === "rejected" ? `rejected by ${who(one)}` : who(one);
-    const low = one.handled == null ? { name: owner } : { low: true, y: PAD + 12, height: 6 };
+    const own = { event, name: who(one), usual: work, ...(one.handled != null && { low: true, y: PAD + 12, height: 6 }) };
     if (one.settled_after != null) {
       before = offset + one.settled_after;
-      bars.push({ kind: one.settlement === "rejected" ? "rejected" : "settled", from: offset, to: before, event, critical: false, ...low, usual: work });
-    } else if (one.settlement === "in_hand") bars.push({ kind: "held", from: offset, to: end, event, critical: false, ...low });
+      add({ kind: one.settlement === "rejected" ? "rejected" : "settled", from: offset, to: before, critical: false, ...own });
+    } else if (isHeld) add(openBar("held", offset, end, one.at, own));
     last = one;
   }
   if (last && last.handled == null && last.settled_after == null && last.settlement !== "in_hand") bars.at(-1).taker = who(last);
-  if (copy.state === "waiting") bars.push({ kind: "waiting", from: message.offset, to: end, event: message.event, critical: false, name: `still waits, ${ageOf(message.at)}` });
+  if (copy.state === "waiting") add(openBar("waiting", message.offset, end, message.at, { event: message.event, usual: usual?.get(`queue\n${copy.queue}`) }));
   if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) mark("died", before, message.event);
   return bars;
 }
 
-/** Names on their bars if there is room, the others at the end of the row, with the last bar's time and owner. */
-function wordsOf(bars, pixels) {
-  const words = [];
-  const left = new Set();
-  const wide = (text) => text.length * LETTER + SPACE;
-  for (const { kind, name, critical, x, width } of bars.filter((bar) => bar.name)) {
-    const from = Math.max(0, x) + SPACE;
-    if (Math.min(pixels, x + width) - from >= wide(name)) words.push({ x: from, anchor: "start", text: name, on: kind, lit: critical });
-    else left.add(name);
-  }
-  const [first] = bars;
-  const last = bars.findLast(({ low }) => !low);
-  if (!last || first.x > pixels || last.x + last.width < 0) return words;
+const wide = (text) => text.length * LETTER + SPACE;
+const listed = (parts, by = ", ") => parts.filter(Boolean).join(by);
+const isTimed = ({ kind, open }) => open || kind === "rejected";
+
+/** A bar's label, then shorter ones; none where its colour says all. */
+function labelsOf(bar) {
+  const { kind, name, open, age, low } = bar;
+  if (!isTimed(bar)) return name && !low ? [name] : [];
+  const time = open ? age : seconds(bar.seconds);
+  const text = kind === "waiting" ? `still waits ${time}` : open ? `still with ${name} ${time}` : `rejected by ${name}, ${time}`;
+  return [listed([text, usualText(bar)]), text, ...(open ? [] : [`${name}, ${time}`]), time];
+}
+
+/** The words beside a row's bars: labels without room, the last bar's time, what is usual, who took it; then shorter ones. */
+function tailsOf(bars, rest, last) {
+  const time = isTimed(last) ? "" : seconds(last.seconds);
+  const slow = bars.filter((bar) => bar.usual && !isTimed(bar))
+    .map((bar) => listed([bar !== last && `${bar.name ?? "waiting"} ${seconds(bar.seconds)}`, usualText(bar)]));
+  const first = (bar) => labelsOf(bar)[0];
+  const names = new Set(rest.filter((bar) => !isTimed(bar)).map(first));
+  const timed = rest.filter(isTimed).map(first);
   const taker = last.taker && `→ ${last.taker}`;
-  const slow = bars.filter((bar) => bar.usual).map((bar) => (bar === last ? "" : `${bar.name ?? "waiting"} ${seconds(bar.seconds)}, `) + usualText(bar));
-  const time = last.kind !== "waiting" && seconds(last.seconds);
-  const text = [[[...left, time].filter(Boolean).join(" "), ...slow].filter(Boolean).join(", "), taker].filter(Boolean).join(" ");
-  const end = Math.max(...bars.map(({ x, width }) => x + width)) + SPACE;
-  const before = first.x - SPACE;
-  if (!text) return words;
-  const inside = words.filter(({ x }) => x > last.x).reduce((sum, word) => sum + wide(word.text), wide(text));
-  if (end + wide(text) <= pixels) words.push({ x: end, anchor: "start", text, on: null });
-  else if (last.width > inside && last.x + last.width <= pixels) words.push({ x: last.x + last.width - SPACE, anchor: "end", text, on: last.kind, lit: last.critical });
-  else words.push({ x: before > wide(text) ? before : Math.min(pixels, Math.max(wide(text), end - 2 * SPACE)), anchor: "end", text, on: null });
-  return words;
+  const short = listed([time, ...slow]);
+  return [listed([listed([...timed, listed([...names, time], " "), ...slow]), taker], " "), listed([short, taker], " "), short, time].filter(Boolean);
+}
+
+/** `{words, label}`: labels on their bars, else beside all bars, whole; shorter ones only where neither has room. */
+function wordsOf(bars, pixels) {
+  const last = bars.findLast(({ low }) => !low);
+  if (!last) return { words: [], label: "" };
+  const places = placesOf(bars, last, pixels);
+  const rest = bars.filter((bar) => !places.on(bar, labelsOf(bar).slice(0, 1)));
+  const tails = tailsOf(bars, rest, last);
+  const label = listed([...places.words.map(({ text }) => text), tails[0]]);
+  const isInView = bars[0].x <= pixels && last.x + last.width >= 0;
+  if (!isInView || !tails.length || places.beside(tails[0], rest)) return { words: places.words, label };
+  const isAlone = rest.length === 1 && isTimed(last);
+  for (const bar of rest) labelsOf(bar).slice(1).some((text) => places.on(bar, [text]) || (isAlone && places.beside(text, rest)));
+  tails.slice(1).some((text) => places.beside(text, [last]));
+  return { words: places.words, label };
+}
+
+/** `words`, and what puts the first of some texts that has room on a bar, or one beside all bars; false without room. */
+function placesOf(bars, last, pixels) {
+  const words = [];
+  const right = ({ x, width }) => Math.min(pixels, x + width);
+  const rooms = new Map(bars.map((bar) => [bar, bar.low ? 0 : right(bar) - Math.max(0, bar.x) - SPACE]));
+  const put = (bar, text, x, anchor) => {
+    words.push({ x, anchor, text, on: bar.kind, lit: bar.critical });
+    rooms.set(bar, rooms.get(bar) - wide(text));
+  };
+  const on = (bar, texts) => {
+    const text = texts.find((one) => wide(one) <= rooms.get(bar));
+    if (text) put(bar, text, Math.max(0, bar.x) + SPACE, "start");
+    return Boolean(text) || !texts.length;
+  };
+  const end = Math.max(...bars.map(({ x, width, open }) => x + width + (open ? SPACE : 0))) + SPACE;
+  const before = bars[0].x - SPACE;
+  const beside = (text, rest) => {
+    if (end + wide(text) <= pixels) words.push({ x: end, anchor: "start", text, on: null });
+    else if (wide(text) <= rooms.get(last) && rest.every((bar) => bar === last)) put(last, text, right(last) - SPACE, "end");
+    else if (before >= wide(text)) words.push({ x: before, anchor: "end", text, on: null });
+    else return false;
+    return true;
+  };
+  return { words, on, beside };
 }

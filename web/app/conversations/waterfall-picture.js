@@ -3,7 +3,7 @@ import { dateTime, said, visible, zone } from "../core/format.js";
 import { titleOf } from "./words.js";
 import { nameOf } from "./model.js";
 import { fitted, path, rect, text } from "./shapes.js";
-import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, ROW, rowShapes, scaleOf, ticksOf, toneOf, USUAL, USUAL_WORDS } from "./waterfall-layout.js";
+import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, openPath, ROW, rowShapes, scaleOf, ticksOf, toneOf, USUAL, USUAL_WORDS } from "./waterfall-layout.js";
 
 const WIDTH = 1200;
 const NAMES = 300;
@@ -52,11 +52,16 @@ function rowOf(row, top, { model, x, left, pixels, plain }) {
     plain(begin, top + BASE, fitted(name, (NAMES - begin) * 0.55), { bold: !sub && message.critical, fill: sub ? "--ink-soft" : "--ink" }),
     text(left - 10, top + BASE, fitted(by, NAMES * 0.4, 11), { anchor: "end", size: 11, fill: "--ink-soft" }),
     ...spans.map((span) => rect(left + span.x, top + span.y, span.width, span.height, { r: 0, ...span.tone })),
-    ...bars.map((bar) => rect(left + bar.x, top + bar.y, bar.width, bar.height, { r: 1.5, ...toneOf(bar.kind, bar.critical) })),
+    ...bars.map((bar) => barShape({ ...bar, x: left + bar.x, y: top + bar.y })),
     ...bars.filter(({ critical }) => critical).map((bar) => rect(left + bar.x, top + CRITICAL.y, bar.width, CRITICAL.height, { r: 0, fill: "--brand" })),
     ...marks.map((mark) => markOf(mark, left, top)).map(({ d, stroke }) => path(d, stroke, { width: 2 })),
     ...words.map((word) => text(left + word.x, top + BASE, word.text, { anchor: word.anchor, size: 11, halo: !word.on, fill: word.on ? toneOf(word.on, word.lit).ink : "--ink" })),
   ];
+}
+
+function barShape(bar) {
+  const tone = toneOf(bar.kind, bar.critical);
+  return bar.open ? path(openPath(bar), tone.stroke, { ...tone, width: 1 }) : rect(bar.x, bar.y, bar.width, bar.height, { r: 1.5, ...tone });
 }
 
 const STRIP = {

@@ -10,10 +10,10 @@ import { servicesOf } from "../ui/event/touched.js";
 import { Icon } from "../ui/icons.js";
 import { Queue } from "../ui/marks.js";
 import { serviceIn } from "../ui/names.js";
-import { afterText, countBelow, isInner, nameOf, rowsOf } from "./model.js";
+import { afterText, countBelow, isInner, nameOf, rowsOf, waitingOf } from "./model.js";
 import { Rows } from "./rows.js";
 import { paint } from "./shapes-view.js";
-import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, ROW, rowShapes, scaleOf, ticksOf, toneOf, USUAL_WORDS, usualOf } from "./waterfall-layout.js";
+import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, openPath, ROW, rowShapes, scaleOf, ticksOf, toneOf, USUAL_WORDS, usualOf } from "./waterfall-layout.js";
 import { slackText, timesOf } from "./words.js";
 
 const HEAD = 28;
@@ -95,10 +95,11 @@ export default function Waterfall({ model: conversation, selected, share, onSele
 const MOST_USUAL = 30;
 
 /** The usual times of a conversation's queues and services when it ended; null if nobody answers. */
-async function usualAt({ answer, names, places, end }, signal) {
+async function usualAt({ answer, names, messages, places, end }, signal) {
   const first = (all) => [...new Set(all)].filter(Boolean).slice(0, MOST_USUAL);
+  const waiting = waitingOf({ messages }).map(({ queue }) => queue);
   const deliveries = [...places.values()].filter(({ delivery }) => delivery);
-  const queues = first(deliveries.map(({ copy, delivery }) => delivery.queue ?? copy.queue));
+  const queues = first([...waiting, ...deliveries.map(({ copy, delivery }) => delivery.queue ?? copy.queue)]);
   const services = first(deliveries.map(({ delivery }) => serviceIn(nameOf(names, delivery.participant))));
   const at = new Date(Date.parse(answer.began_at) + end * 1000).toISOString();
   try {
@@ -180,7 +181,7 @@ function Axis({ span, pixels, x, onSpan }) {
 function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }) {
   const { message, depth, folded, copies, sub } = row;
   const shapes = useMemo(() => rowShapes(row, x, model, pixels), [row, x, model, pixels]); // not at each move of the pointer
-  const { bars, marks, words, spans } = shapes;
+  const { bars, marks, words, spans, label: times } = shapes;
   const below = !sub && isInner(message);
   const from = visible(nameOf(model.names, message.participant));
   const [copy] = copies;
@@ -189,7 +190,6 @@ function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }
     const one = Number(event.target.dataset?.event) || eventOf(row);
     onSelect(one, { panel: "on" });
   };
-  const times = words.map(({ text }) => text).join(", ");
   const label = sub
     ? `${visible(message.type)} in ${visible(copy.queue)}, ${copy.state.replaceAll("_", " ")}: ${times}`
     : `${visible(message.type)} from ${from}, ${afterText(message.offset)}, ${message.outcome}${message.critical ? ", on the critical path" : ""}`;
@@ -209,13 +209,18 @@ function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }
     </div>
     <svg class="conv-bars" width=${pixels + MARGIN} height=${ROW} aria-hidden="true">
       ${spans.map((span, n) => html`<rect key=${n} class="usual" x=${span.x} y=${span.y} width=${span.width} height=${span.height} fill=${paint(span.tone.fill)} />`)}
-      ${bars.map((bar, n) => html`<rect key=${n} class="bar ${bar.kind} ${bar.critical ? "on" : ""} ${bar.event === selected ? "lit" : ""}" data-event=${bar.event}
-        x=${bar.x} y=${bar.y} width=${bar.width} height=${bar.height} rx="1.5" ...${painted(toneOf(bar.kind, bar.critical))} />`)}
+      ${bars.map((bar, n) => html`<${Bar} key=${n} bar=${bar} lit=${bar.event === selected} />`)}
       ${bars.filter(({ critical }) => critical).map((bar) => html`<rect class="critical" x=${bar.x} y=${CRITICAL.y} width=${bar.width} height=${CRITICAL.height} />`)}
       ${marks.map((mark, n) => html`<${Mark} key=${n} mark=${mark} lit=${mark.event === selected} />`)}
       ${words.map((word, n) => html`<text key=${n} class=${word.on ? undefined : "halo"} fill=${paint(word.on ? toneOf(word.on, word.lit).ink : "--ink")} x=${word.x} y=${BASE} text-anchor=${word.anchor}>${word.text}</text>`)}
     </svg>
   </div>`;
+}
+
+function Bar({ bar, lit }) {
+  const { kind, critical, event, x, y, width, height } = bar;
+  const look = { class: `bar ${kind} ${critical ? "on" : ""} ${lit ? "lit" : ""}`, "data-event": event, ...painted(toneOf(kind, critical)) };
+  return bar.open ? html`<path ...${look} d=${openPath(bar)} />` : html`<rect ...${look} x=${x} y=${y} width=${width} height=${height} rx="1.5" />`;
 }
 
 function Mark({ mark, lit }) {
@@ -235,9 +240,11 @@ const KINDS = {
   held: "handling, not settled yet",
   redelivered: "handed over again",
   died: "died",
+  open: "goes on",
+  torn: "goes on, longer than drawn",
 };
 
-const MARKED = new Set(["redelivered", "died"]);
+const MARKED = new Set(["redelivered", "died", "open", "torn"]);
 
 /** The kinds of bars and marks that these rows have and that have to be explained. */
 function kindsOf(rows, model) {
@@ -248,7 +255,7 @@ function kindsOf(rows, model) {
 
 /** A bar or a mark by itself; a handled one looks as on the critical path, where people look at it. */
 const Key = ({ kind }) => html`<svg width="18" height="16">${MARKED.has(kind)
-  ? html`<${Mark} mark=${{ kind, x: 9, y: 4, height: 8 }} />`
+  ? html`<${Mark} mark=${{ kind, tone: "--warn", x: 9, y: 4, height: 8 }} />`
   : html`<rect x="1" y="3" width="16" height="10" rx="1.5" ...${painted(toneOf(kind, true))} />`}</svg>`;
 
 const Legend = ({ kinds, hasUsual }) => html`<div class="conv-legend small soft" aria-hidden="true">

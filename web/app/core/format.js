@@ -62,8 +62,10 @@ function roughly(n) {
   return n < 2 * 86_400 ? `${Math.floor(n / 3600)} h` : `${Math.floor(n / 86_400)} days`;
 }
 
-/** The time since a moment; a clock behind the service's makes none negative. */
-export const ageOf = (at) => roughly(Math.max(0, (Date.now() - Date.parse(at)) / 1000));
+/** The seconds since a moment; a clock behind the service's makes none negative. */
+export const secondsSince = (at) => Math.max(0, (Date.now() - Date.parse(at)) / 1000);
+
+export const ageOf = (at) => roughly(secondsSince(at));
 
 const RESOLUTION = 0.01; // s: how far apart the service reads its socket, as a rule
 
