@@ -97,13 +97,24 @@ function Why({ model, onSelect }) {
   </section>`;
 }
 
+/** The place of what is not over: its time is beyond the critical path, which ends with the last event. */
+function Still({ model, onSelect }) {
+  const { vhost, position: { queue, holder } } = model.answer;
+  if (queue == null) return html`<span>since it was handed to ${said(model.short(holder))}</span>`;
+  const event = waitingOf(model).find((one) => one.queue === queue)?.message.event;
+  return html`<span>${event ? html`<${Step} event=${event} onSelect=${onSelect}>waiting in<//>` : "waiting in"} <${Queue} vhost=${vhost} name=${queue} />, still</span>`;
+}
+
 function Time({ model, onSelect }) {
   const parts = partsOf(model);
-  if (!parts.length) return null;
+  const { position, state, via } = model.answer;
+  const goesOn = position && via !== "any" && (state === "waiting" || state === "in_work");
+  if (!parts.length && !goesOn) return null;
   const all = parts.reduce((sum, part) => sum + part.seconds, 0);
   return html`<section aria-labelledby="conv-time"><details open=${innerWidth > NARROW}>
     <summary><h2 id="conv-time">Where the time went</h2></summary>
     <ol>
+      ${goesOn && html`<li class="conv-part"><strong class="tabular end">${ageOf(position.since)}</strong><span></span><${Still} model=${model} onSelect=${onSelect} /></li>`}
       ${parts.slice(0, MOST).map(
         (part) => html`<li key=${`${part.kind} ${part.name}`} class="conv-part">
           <span class="tabular end">${took(part.seconds)}</span>
