@@ -171,11 +171,14 @@ function labelsOf(bar) {
   return [listed([text, usualText(bar)]), text, ...(open ? [] : [`${name}, ${time}`]), time];
 }
 
+/** `stock 2.5 s, usually 0.2 s, since 08:14`, of a bar that took longer. */
+export const slowText = (bar) => (isTimed(bar) ? labelsOf(bar)[0] : listed([`${bar.name ?? "waiting"} ${seconds(bar.seconds)}`, usualText(bar)]));
+
 /** The words beside a row's bars: labels without room, the last bar's time, what is usual, who took it; then shorter ones. */
 function tailsOf(bars, rest, last) {
   const time = isTimed(last) ? "" : seconds(last.seconds);
   const slow = bars.filter((bar) => bar.usual && !isTimed(bar))
-    .map((bar) => listed([bar !== last && `${bar.name ?? "waiting"} ${seconds(bar.seconds)}`, usualText(bar)]));
+    .map((bar) => (bar === last ? usualText(bar) : slowText(bar)));
   const first = (bar) => labelsOf(bar)[0];
   const names = new Set(rest.filter((bar) => !isTimed(bar)).map(first));
   const timed = rest.filter(isTimed).map(first);

@@ -13,13 +13,14 @@ import { serviceIn } from "../ui/names.js";
 import { afterText, countBelow, isInner, nameOf, rowsOf, waitingOf } from "./model.js";
 import { Rows } from "./rows.js";
 import { paint } from "./shapes-view.js";
-import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, openPath, ROW, rowShapes, scaleOf, ticksOf, toneOf, USUAL_WORDS, usualOf } from "./waterfall-layout.js";
+import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, openPath, ROW, rowShapes, scaleOf, slowText, ticksOf, toneOf, USUAL_WORDS, usualOf } from "./waterfall-layout.js";
 import { slackText, timesOf } from "./words.js";
 
 const HEAD = 28;
 const NARROW = 760;
 const MARGIN = 14; // right of the last sign
 const MOST_LINES = 6;
+const MOST_SLOW = 3;
 const LABEL = 34; // pixels that a time on the axis takes
 
 export default function Waterfall({ model: conversation, selected, share, onSelect }) {
@@ -30,7 +31,8 @@ export default function Waterfall({ model: conversation, selected, share, onSele
   const [tip, setTip] = useState(null);
   const [span, setSpan] = useZoom(model);
   const rows = useMemo(() => rowsOf(model, folded), [model, folded]);
-  const kinds = useMemo(() => kindsOf(rows, model), [rows, model]);
+  const shapes = useMemo(() => rows.map((row) => rowShapes(row, () => 0, model, 0)), [rows, model]);
+  const kinds = useMemo(() => kindsOf(shapes), [shapes]);
   const names = width < NARROW ? Math.max(130, width * 0.38) : 320;
   const pixels = Math.max(80, width - names - MARGIN);
   const x = useMemo(() => scaleOf(span, pixels), [span, pixels]);
@@ -88,8 +90,16 @@ export default function Waterfall({ model: conversation, selected, share, onSele
       row=${(index, place) => html`<${Row} key=${keyOf(rows[index])} row=${rows[index]} place=${place} model=${model}
         selected=${selected} x=${x} pixels=${pixels} onFold=${fold} onTip=${setTip} onSelect=${onSelect} />`} />
     ${tip && html`<${Tip} tip=${tip} model=${model} />`}
+    <${Slow} rows=${rows} shapes=${shapes} />
     <${Detail} message=${chosen} model=${model} />
   </div>`;
+}
+
+/** What took clearly longer than usual, also where its bar has no room for the words. */
+function Slow({ rows, shapes }) {
+  const texts = shapes.flatMap(({ bars }, n) => bars.filter(({ usual }) => usual).map((bar) => html`<bdi>${visible(rows[n].message.type)}</bdi>: ${slowText(bar)}`));
+  if (!texts.length) return null;
+  return html`<p class="conv-slow small"><strong>Longer than usual:</strong>${texts.slice(0, MOST_SLOW).map((text, n) => html`${n ? "; " : " "}${text}`)}${texts.length > MOST_SLOW && `; and ${texts.length - MOST_SLOW} more`}.</p>`;
 }
 
 const MOST_USUAL = 30;
@@ -246,9 +256,8 @@ const KINDS = {
 
 const MARKED = new Set(["redelivered", "died", "open", "torn"]);
 
-/** The kinds of bars and marks that these rows have and that have to be explained. */
-function kindsOf(rows, model) {
-  const shapes = rows.map((row) => rowShapes(row, () => 0, model, 0));
+/** The kinds of bars and marks among these shapes that have to be explained. */
+function kindsOf(shapes) {
   const drawn = new Set(shapes.flatMap(({ bars, marks }) => [...bars, ...marks]).map(({ kind }) => kind));
   return Object.keys(KINDS).filter((kind) => drawn.has(kind));
 }
