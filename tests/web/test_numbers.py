@@ -15,9 +15,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.conftest import OpenPage
+from tests.web.orders import SERVICES
 from tests.web.service import Served
 from tests.web.test_accessibility import settled
-from tests.web.test_trial import RETRIED, SHOP, SLOW, SOUGHT, STUCK, serving
+from tests.web.test_trial import RETRIED, SHOP, SLOW, SOUGHT, STUCK, VHOSTS, serving
 
 TIME = re.compile(r"< 1 ms|\d+ min \d+ s|[\d.]+ (?:ms|s)\b")
 OTHERS = (1010, 1044, 1077, 1100, 1133, 1190)
@@ -110,16 +111,51 @@ def test_a_queues_page_has_the_numbers_of_the_api(shop: Served, open_page: OpenP
     page = open_page(shop, f"#/queue?vhost={SHOP}&queue=billing")
     waits = page.locator(".heat-change")
     at = traffic["oldest_at"][11:19]
-    expect(waits).to_have_text(f"1 message waiting, the oldest since {at}.")
+    expect(waits).to_have_text(re.compile(rf"^1 message waiting for \d+ (s|min), since {at}$"))
     for title, flows in (("publishes to", "publishers"), ("takes from", "receivers")):
         cells = page.get_by_role("group", name=f"Who {title} it").locator("tbody tr")
         expect(cells).to_have_count(len(traffic[flows]))
         for row, flow in zip(cells.all(), traffic[flows], strict=True):
             texts = row.locator("td").all_inner_texts()
             assert texts[0] == flow["participant"]["name"].split("@")[0]
-            assert texts[2:4] == [f"{flow['count']:,}", f"{flow['dead_letters']:,}"]
+            assert flow["dead_letters"] == 0  # so there is no column of them
+            assert texts[2:] == [f"{flow['count']:,}", flow["last"][11:19]]
+    failed = shop.answer("/itc_db/failures", vhost=SHOP, queue="billing")
+    expect(page.get_by_role("region", name="What failed in it")).to_contain_text(
+        f"{failed['counted']} failures, the newest 10 below"
+    )
     waits.get_by_role("link").click()
     expect(page.get_by_role("heading", level=1, name=f"order-{STUCK}")).to_be_visible()
     position = conversation["position"]
     assert position["queue"] == "billing"
     expect(page.locator(".conv-state + span")).to_have_text(re.compile(r"in billing for \d+ "))
+
+
+def test_a_queue_of_several_virtual_hosts_is_offered_where_messages_wait_first(
+    shop: Served, open_page: OpenPage
+) -> None:
+    page = open_page(shop, "#/overview")
+    box = page.get_by_role("textbox", name="What happened to")
+    box.fill("queue:billing")
+    box.press("Enter")
+    offers = page.get_by_role("group", name="In several virtual hosts").locator("tbody tr")
+    expect(offers).to_have_count(len(VHOSTS))
+    assert {row.locator("td").first.inner_text() for row in offers.all()} == {*VHOSTS}
+    expect(offers.first.locator("td").nth(1)).to_have_text("1")
+    offers.first.get_by_role("link", name=SHOP, exact=True).click()
+    expect(page.locator(".heat-change")).to_contain_text("1 message waiting for")
+
+    page.get_by_label("Queue", exact=True).select_option("")
+    queues = page.get_by_role("group", name="Queues").locator("tbody tr")
+    expect(queues).to_have_count(len(SERVICES))
+    expect(queues.first).to_contain_text("billing")
+
+
+def test_a_queue_that_no_event_names_has_an_empty_page(shop: Served, open_page: OpenPage) -> None:
+    page = open_page(shop, f"#/queue?vhost={SHOP}&queue=nosuch")
+    heading = f"No event of {SHOP} names a queue nosuch"
+    expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    expect(page.locator("section.panel")).to_have_count(0)
+    page.goto(f"{shop.url}/#/queue?queue=nosuch")
+    heading = "None of the newest events names a queue nosuch"
+    expect(page.get_by_role("heading", name=heading)).to_be_visible()

@@ -1,7 +1,7 @@
 // A queue: who publishes to it, who takes from it, what waits, for how long, and what failed.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { count, dateTime, exchangeName, moment, plural, seconds, visible } from "../core/format.js";
+import { ageOf, count, dateTime, exchangeName, moment, plural, seconds, visible } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { go, href, hrefFailures, route, vhost } from "../core/route.js";
 import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
@@ -13,56 +13,97 @@ import { Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 
 const MOST = 10;
+const MOST_OFFERS = 20;
 const EVERY_SECONDS = 30;
 const MEASURED = { waiting: "Waiting", handling: "Handling" };
 
 export default function QueuePage() {
-  const name = vhost.value ?? busiestVhost();
   const { queue } = route.value.params;
-  const of = { vhost: name, queue };
-  const use = (ask) => useResource((signal) => (name == null ? null : ask(signal)), [name, queue], { every: EVERY_SECONDS });
-  const durations = use((signal) => api.durations(of, signal));
-  const view = use((signal) => (queue == null ? null : api.queue(name, queue, signal)));
-  const failures = use((signal) => (queue == null ? null : api.failures({ ...of, limit: MOST }, signal)));
-  const newest = use((signal) => (queue == null ? null : api.events({ ...of, page_size: MOST, payload: "none" }, signal)));
-  useViewed(name ?? undefined, view.data?.since ?? undefined, null, "the newest events");
-  if (name == null && !traces.value.data) return pending({ ...traces.value, reload: () => reloadTraces() }, "traces");
-  const names = durations.data?.queues ?? [];
+  const { data } = traces.value;
+  if (!data) return pending({ ...traces.value, reload: () => reloadTraces() }, "traces");
+  const name = vhost.value ?? (queue == null ? busiestVhost() : null);
   return html`<div class="page-inner">
-    <div class="page-title"><h1>${queue == null ? "Queue" : html`<${Value}>${queue}<//>`}</h1>
+    <div class="page-title"><h1>${queue == null ? "Queues" : html`<${Value}>${queue}<//>`}</h1>
       <p>Who publishes to a queue${name == null ? "" : html` of <b><${Value}>${name}<//></b>`}, who takes from it, and how long its messages wait.</p></div>
-    <div class="heat-tools"><label class="labelled"><span>Queue</span>
-      <select class="select" aria-label="Queue" value=${queue ?? ""} onChange=${({ currentTarget: { value } }) => go("queue", { vhost: name, queue: value || null })}>
-        <option value="">choose …</option>
-        ${[...new Set([...names, ...(queue == null ? [] : [queue])])].map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}
+    ${!data.length ? html`<${Empty} title="Nothing is traced">A queue's page is made of what a trace has stored.<//>`
+      : name == null || queue == null ? html`<${Offers} name=${name} queue=${queue} />` : html`<${One} name=${name} queue=${queue} />`}
+  </div>`;
+}
+
+const isKnown = ({ waiting, publishers, receivers }) => waiting > 0 || publishers.length > 0 || receivers.length > 0;
+
+/** The queues of a virtual host, or those of this name in any; those with messages waiting first. */
+async function offersOf(name, queue, signal) {
+  const pairs = queue == null ? (await api.durations({ vhost: name }, signal)).queues.map((one) => [name, one]) : traces.peek().data.map((trace) => [trace.vhost, queue]);
+  const all = [];
+  for (const pair of pairs.slice(0, MOST_OFFERS)) all.push(await api.queue(...pair, signal)); // one after the other: each is a search
+  return { items: all.filter(isKnown).sort((a, b) => b.waiting - a.waiting), left: Math.max(0, pairs.length - MOST_OFFERS) };
+}
+
+/** Queues to choose from; one that is alone is shown. */
+function Offers({ name, queue }) {
+  const loaded = useResource((signal) => offersOf(name, queue, signal), [name, queue], { every: 0 });
+  const { data } = loaded;
+  if (!data) return pending(loaded, "queues");
+  const { items, left } = data;
+  if (queue != null && !left && items.length === 1) return html`<${One} name=${items[0].vhost} queue=${queue} />`;
+  if (!items.length) {
+    return queue == null ? html`<${Empty} title="No message of a queue is counted yet" />`
+      : html`<${Empty} title=${`None of the newest events names a queue ${visible(queue)}`}>Choose a virtual host above for what is older.<//>`;
+  }
+  const [title, head, key] = queue == null ? ["Queues", "Queue", "queue"] : ["In several virtual hosts", "Virtual host", "vhost"];
+  return html`<${Panel} title=${title} flush note="of the newest events, with messages waiting first" foot=${left > 0 && `${count(left)} more were not looked at.`}>
+    <${Table} label=${title} heads=${`${head}|#Waiting|Since|#Published`} rows=${items} by=${[key, "waiting", "oldest_at", published]}>
+      ${(one) => html`<tr key=${one[key]}><td class="name"><a href=${href("queue", { vhost: one.vhost, queue: one.queue })}><${Value}>${one[key]}<//></a></td>
+        <td class="number ${one.waiting ? "warn-text" : ""}">${count(one.waiting)}</td>
+        <td class="tabular">${one.oldest_at == null ? "–" : moment(one.oldest_at)}</td><td class="number">${count(published(one))}</td></tr>`}
+    <//>
+  <//>`;
+}
+
+const published = ({ publishers }) => publishers.reduce((sum, one) => sum + one.count, 0);
+
+function One({ name, queue }) {
+  const of = { vhost: name, queue };
+  const use = (ask) => useResource(ask, [name, queue], { every: EVERY_SECONDS });
+  const durations = use((signal) => api.durations(of, signal));
+  const view = use((signal) => api.queue(name, queue, signal));
+  const failures = use((signal) => api.failures({ ...of, limit: MOST }, signal));
+  const newest = use((signal) => api.events({ ...of, page_size: MOST, payload: "none" }, signal));
+  useViewed(name, view.data?.since ?? undefined, null, "the newest events");
+  const isEmpty = view.data && !isKnown(view.data) && newest.data?.length === 0 && failures.data?.items.length === 0;
+  return html`<div class="heat-tools"><label class="labelled"><span>Queue</span>
+      <select class="select" aria-label="Queue" value=${queue} onChange=${({ currentTarget: { value } }) => go("queue", { vhost: name, queue: value || null })}>
+        <option value="">all of them …</option>
+        ${[...new Set([...(durations.data?.queues ?? []), queue])].map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}
       </select></label></div>
-    ${queue == null
-      ? html`<${Empty} title="No queue is chosen">Choose one above, or follow a queue's name from anywhere.<//>`
-      : !view.data ? pending(view, "the queue") : html`<${Routed} view=${view.data} />
+    ${!view.data ? pending(view, "the queue")
+      : isEmpty ? html`<${Empty} title=${`No event of ${visible(name)} names a queue ${visible(queue)}`} actions=${html`<a class="button" href=${href("queue", { vhost: name })}>Its queues</a>`} />`
+      : html`<${Routed} view=${view.data} />
         <${Times} map=${durations} of=${of} />
         <${Failed} loaded=${failures} of=${of} />
-        <${Newest} loaded=${newest} of=${of} />`}
-  </div>`;
+        <${Newest} loaded=${newest} of=${of} />`}`;
 }
 
 function Routed({ view: { publishers, receivers, waiting, oldest, oldest_at: at, looked_at: all, since, vhost: of, queue } }) {
   const short = shortOf([...publishers, ...receivers].map(({ participant }) => participant?.name ?? ""));
+  const hasDead = [...publishers, ...receivers].some((one) => one.dead_letters > 0);
   const note = since && `among the newest ${plural(all, "event")} of the virtual host, since ${dateTime(since)}`;
   const flows = (title, items, none, type) => html`<${Panel} title=${title} flush note=${note}>
     ${items.length
-      ? html`<${Table} label=${title} heads="Who|Exchange|#Messages|#Dead letters|Last"
-            rows=${items} by=${[({ participant }) => participant && short(participant.name), "exchange", "count", "dead_letters", "last"]}>
+      ? html`<${Table} label=${title} heads=${`Who|Exchange|#Messages|${hasDead ? "#Arrived as dead letters|" : ""}Last`}
+            rows=${items} by=${[({ participant }) => participant && short(participant.name), "exchange", "count", ...(hasDead ? ["dead_letters"] : []), "last"]}>
           ${({ participant, exchange, count: messages, dead_letters: dead, last }) => html`<tr key=${`${participant?.number} ${exchange}`}>
             <td class="name">${participant
               ? html`<a href=${href("events", { vhost: of, participant: String(participant.number), ...(type === "received" ? { queue, type } : { exchange, type }) })}><${Value}>${short(participant.name)}<//></a>`
               : html`<span class="soft">not observed</span>`}</td>
             <td class="name">${exchangeName(exchange)}</td>
-            <td class="number">${count(messages)}</td><td class="number">${count(dead)}</td><td class="tabular">${moment(last)}</td></tr>`}
+            <td class="number">${count(messages)}</td>${hasDead && html`<td class="number">${count(dead)}</td>`}<td class="tabular">${moment(last)}</td></tr>`}
         <//>`
       : html`<p class="nothing">${none}</p>`}
   <//>`;
-  return html`<p class="heat-change">${waiting
-      ? html`<strong>${plural(waiting, "message")} waiting</strong>, the oldest since <a href=${href("conversations", { vhost: of, event: String(oldest) })}>${moment(at)}</a>.`
+  return html`<p class="heat-change ${waiting ? "queue-waits warn-text" : ""}">${waiting
+      ? html`<strong>${plural(waiting, "message")} waiting${waiting > 1 ? ", the oldest" : ""} for ${ageOf(at)}</strong>, since <a href=${href("conversations", { vhost: of, event: String(oldest) })}>${moment(at)}</a>`
       : "No message is known to wait here."}</p>
     ${flows("Who publishes to it", publishers, "None of these events is a publish to it.", "published")}
     ${flows("Who takes from it", receivers, "None of these events is a delivery from it.", "received")}`;
@@ -85,9 +126,11 @@ function Times({ map: { data, error, reload }, of }) {
 function Failed({ loaded, of }) {
   const { data } = loaded;
   if (!data) return pending(loaded, "failures");
-  return html`<${Panel} title="What failed in it" flush tools=${html`<a class="button" href=${hrefFailures(of)}>All failures</a>`}>
-    ${data.items.length
-      ? html`<${Table} label="What failed in it" heads="When|Message|What|#Event" rows=${data.items} by=${["at", "type", "kind", "event"]}>
+  const { items, counted, counted_all: isWhole } = data;
+  const note = items.length > 0 && `${isWhole ? "" : "at least "}${plural(counted, "failure")}${counted > items.length ? `, the newest ${items.length} below` : ""}`;
+  return html`<${Panel} title="What failed in it" flush note=${note} tools=${html`<a class="button" href=${hrefFailures(of)}>All failures</a>`}>
+    ${items.length
+      ? html`<${Table} label="What failed in it" heads="When|Message|What|#Event" rows=${items} by=${["at", "type", "kind", "event"]}>
           ${(one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="tabular">${moment(one.at)}</td><td class="name"><${Value}>${one.type}<//></td>
             <td><${KindMark} kind=${one.kind} reason=${one.reason} vhost=${one.vhost} /></td>
             <td class="number"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}>#${one.event}</a></td></tr>`}

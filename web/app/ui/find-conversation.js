@@ -4,7 +4,6 @@ import { html } from "../core/html.js";
 import { eventIn, eventNamed, findConversations } from "../core/conversations.js";
 import { attempt } from "../core/notices.js";
 import { go, route, vhost } from "../core/route.js";
-import { busiestVhost } from "../core/traces.js";
 import { Icon } from "./icons.js";
 
 const SEVERAL = 2;
@@ -32,8 +31,7 @@ async function lead(text) {
   const before = route.peek();
   const known = { vhost: vhost.peek() };
   const queue = /^queue:("[^"]+"|[^\s"]+)$/.exec(text)?.[1].replaceAll('"', "");
-  const inVhost = known.vhost ?? busiestVhost();
-  if (queue && inVhost) return go("queue", { vhost: inVhost, queue });
+  if (queue) return go("queue", { ...known, queue });
   let event = eventIn(text);
   if (text && !event) {
     const found = await findConversations(text, { ...known, limit: SEVERAL });
