@@ -110,7 +110,7 @@ function Time({ model, onSelect }) {
   const { position, state, via } = model.answer;
   const goesOn = position && via !== "any" && (state === "waiting" || state === "in_work");
   if (!parts.length && !goesOn) return null;
-  const all = parts.reduce((sum, part) => sum + part.seconds, 0);
+  const all = parts.reduce((sum, { seconds }) => sum + seconds, 0);
   return html`<section aria-labelledby="conv-time"><details open=${innerWidth > NARROW}>
     <summary><h2 id="conv-time">Where the time went</h2></summary>
     <ol>
