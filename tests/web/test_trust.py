@@ -175,6 +175,21 @@ def stopped_world() -> Past:
     return world
 
 
+def test_a_long_name_leaves_room_for_what_is_said_of_it(
+    serve: Callable[[Past], Served], open_page: OpenPage
+) -> None:
+    page = open_page(serve(stopped_world()), "#/overview", width=390)
+    words = trust(page).get_by_text("not being recorded", exact=False).last
+    expect(words).to_have_text("are not being recorded")  # legacy's failed
+    expect(words).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    figure = page.locator(".figure").filter(has_text="Gaps")
+    expect(figure).to_contain_text(re.compile(r"\d of \d not recorded"))
+    page.get_by_label("Virtual host").select_option(LONG)
+    expect(figure).to_contain_text("not recorded now")
+    expect(figure).not_to_contain_text("complete")
+
+
 def test_who_may_not_start_a_stopped_trace_is_told_who_may(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:

@@ -4,7 +4,7 @@ import { href, vhost } from "../core/route.js";
 import { mayWrite, user } from "../core/session.js";
 import { reloadTraces, traces } from "../core/traces.js";
 import { FindConversation } from "../ui/find-conversation.js";
-import { isChosen, losses } from "../ui/gaps.js";
+import { isChosen, isMute, losses } from "../ui/gaps.js";
 import { GapsTable } from "../ui/gaps-table.js";
 import { Value } from "../ui/marks.js";
 import { Failure, Panel, pending } from "../ui/panel.js";
@@ -63,7 +63,8 @@ function Figures({ shown }) {
   const gaps = sum(losses);
   const isPartial = shown.some((t) => t.gaps.some(isChosen));
   const open = shown.reduce((total, t) => total + t.gaps.filter((gap) => !gap.until && !isChosen(gap)).length, 0);
-  const record = gaps ? (open ? `${count(open)} still open` : "all have ended") : `the record is ${isPartial ? "partial by choice" : "complete"}`;
+  const mute = shown.filter(isMute).length;
+  const record = mute ? (mute < shown.length ? `${count(mute)} of ${count(shown.length)} not recorded` : "not recorded now") : gaps ? (open ? `${count(open)} still open` : "all have ended") : `the record is ${isPartial ? "partial by choice" : "complete"}`;
   const lags = shown.map((t) => t.lag).filter((lag) => lag != null);
   const figures = [
     ["Rate", rate(sum((t) => t.rate)), "events now"],
@@ -71,7 +72,7 @@ function Figures({ shown }) {
     ["Participants", compact(sum((t) => t.participants)), "who took part"],
     ["Lag", lags.length ? compact(lags.reduce((a, b) => a + b)) : "–", "messages to read"],
     ["Unmatched", percent(unmatched, received), `${count(unmatched)} of ${compact(received)} received`],
-    ["Gaps", compact(gaps), `${record}${shown.some((t) => t.doubts.length) ? ", not sound" : ""}`, gaps > 0],
+    ["Gaps", compact(gaps), `${record}${shown.some((t) => t.doubts.length) ? ", not sound" : ""}`, gaps > 0 || mute > 0],
   ];
   return html`<dl class="figures">
     ${figures.map(

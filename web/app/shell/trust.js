@@ -10,7 +10,7 @@ import { useResource } from "../core/resource.js";
 import { href, view, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { viewed } from "../core/viewed.js";
-import { isChosen } from "../ui/gaps.js";
+import { isChosen, isMute } from "../ui/gaps.js";
 import { lazy } from "../ui/lazy.js";
 import { Value } from "../ui/marks.js";
 import { Term } from "../ui/term.js";
@@ -37,7 +37,7 @@ export function Trust() {
     ${shown.length > 0 &&
     html`<span class="badge ${known.doubts.length ? "warn" : isStale.value ? "calm" : "good"}"><${Term} name="sound">${known.doubts.length ? "not sound" : "sound"}<//></span>`}</span>
     <span class="trust-period">${chosen ? html`<${Value} cut>${chosen}<//>` : "all virtual hosts"}, ${periodText(known, period)}</span>
-    ${missed && !idle && html`<span class="badge warn">${missed}</span>`}
+    ${missed && !idle && html`<span class="badge warn trust-missed" title=${missed.names}><bdi class="cut">${missed.names}</bdi> <span class="nowrap">${missed.verb} not being recorded</span></span>`}
     <${Why} known=${known} />
     <${Age} at=${at} />
     ${!helpRead.value && html`<button class="button small quiet" onClick=${() => (helpOpen.value = true)}>New here?</button>`}
@@ -86,12 +86,10 @@ function knownOf(shown, period) {
   };
 }
 
-/** Traces that are not recording, if the period reaches until now. */
+/** The virtual hosts that are not being recorded, if the period reaches until now: `{names, verb}`. */
 function missedNow(shown, until) {
-  const missed = until ? [] : shown.filter(({ state }) => state === "waiting" || IDLE.has(state));
-  if (!missed.length) return null;
-  const names = missed.map((trace) => visible(trace.vhost)).join(", ");
-  return `${names} ${missed.length > 1 ? "are" : "is"} not being recorded`;
+  const missed = until ? [] : shown.filter(isMute);
+  return missed.length ? { names: missed.map((trace) => visible(trace.vhost)).join(", "), verb: missed.length > 1 ? "are" : "is" } : null;
 }
 
 function verdictOf({ gaps, gap_count: all, since, until, known_since: from }, shown, missed) {
