@@ -164,6 +164,21 @@ def test_hostile_names_are_text_and_those_without_a_place_are_said(
         expect(page.get_by_text("counted with others")).to_be_visible()
 
 
+def test_waiting_and_handling_have_the_colours_of_the_waterfall(
+    shop: Served, open_page: OpenPage
+) -> None:
+    page = open_page(shop, f"#/durations?vhost={VHOST}&service=stock", theme="light")
+    more_green = """canvas => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const full = [...Array(data.length / 4).keys()].filter((n) => data[4 * n + 3] > 200);
+      return full.reduce((sum, n) => sum + data[4 * n + 1] - data[4 * n], 0);
+    }"""
+    for title, is_teal in (("Waiting", True), ("Handling", False)):
+        canvas = page.get_by_role("region", name=title, exact=True).locator("canvas")
+        expect(canvas).to_be_visible()
+        assert (canvas.evaluate(more_green) > 0) is is_teal
+
+
 def test_who_publishes_to_a_queue_is_as_its_messages_were_routed(
     shop: Served, open_page: OpenPage
 ) -> None:

@@ -28,8 +28,8 @@ const BASELINES = [
   ["week", "the week before"],
 ];
 const SERIES = [
-  ["waiting", "Waiting", "from publish to first delivery", "--published"],
-  ["handling", "Handling", "from delivery until settled, or until the first message it led to", "--received"],
+  ["waiting", "Waiting", "from publish to first delivery", "--received"],
+  ["handling", "Handling", "from delivery until settled, or until the first message it led to", "--published"],
 ];
 const QUANTILES = { median: "median", p90: "9 of 10" };
 
