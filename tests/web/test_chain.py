@@ -218,7 +218,7 @@ def test_an_export_can_be_removed(serve: Callable[[Past], Served], open_page: Op
     export(page)
     page.get_by_role("button", name=f"Remove chain-{a}-{b}.jsonl").click()
     page.get_by_role("button", name="Delete the file").click()
-    expect(page.get_by_text("None yet.")).to_be_visible()
+    expect(page.get_by_text("None yet. Export above writes one")).to_be_visible()
     assert server.answer("/itc_db/exports") == []
 
 

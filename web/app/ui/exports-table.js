@@ -4,7 +4,7 @@ import { api } from "../core/api.js";
 import { bytes, count, dateTime, plural } from "../core/format.js";
 import { download } from "../core/download.js";
 import { useResource } from "../core/resource.js";
-import { href, vhost } from "../core/route.js";
+import { href, view, vhost } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
 import { attempt } from "../core/notices.js";
 import { ask } from "../core/questions.js";
@@ -29,7 +29,7 @@ export function ExportsTable() {
     ${!list
       ? pending(loaded, "exports")
       : list.length === 0
-        ? html`<p class="nothing">None yet. Chains are exported in the Map, under Chain.</p>`
+        ? html`<p class="nothing">None yet. ${view.value === "chain" ? "Export above writes one, once a chain is shown." : "Chains are exported in the Map, under Chain."}</p>`
         : html`<${Table} label="Exports" heads="File|Virtual host|Chain|#Events|#Size|Written|"
               rows=${list} by=${["file", "vhost", "from", "events", "bytes", "created_at"]}>
             ${(file) => html`<${Row} key=${file.location} file=${file} />`}
