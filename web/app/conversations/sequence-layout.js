@@ -1,5 +1,5 @@
 // Lanes for who acts, arrows for messages, in the order of time. Pure.
-import { visible } from "../core/format.js";
+import { ageOf, visible } from "../core/format.js";
 import { holderOf, nameOf, spellBefore } from "./model.js";
 import { spellText } from "./words.js";
 import { arrowHead, fitted, path, rect, round, text } from "./shapes.js";
@@ -12,7 +12,7 @@ const LOOP = 26;
 
 /**
  * `{lanes, steps}`. A lane is a participant, or a queue in which something stayed. A step is
- * `{event, at, from, to, kind, type, note}`, from and to by lane; kind is sent, again, dead, stays or
+ * `{event, at, from, to, kind, type, note, still}`, from and to by lane; kind is sent, again, dead, stays or
  * note. Notes have no `to`.
  */
 export function sequenceOf({ messages, names, places }) {
@@ -51,7 +51,7 @@ export function sequenceOf({ messages, names, places }) {
         if (!dead) last = one;
       }
       if (copy.state === "waiting") {
-        step(message.event, message.offset, { kind: "stays", queue: copy.queue, note: "waits" });
+        step(message.event, message.offset, { kind: "stays", queue: copy.queue, still: `waits, ${ageOf(message.at)}` });
       } else if (copy.state === "gone") {
         step(message.event, message.offset, { kind: "stays", queue: copy.queue, note: "gone" });
       } else if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) {
@@ -93,10 +93,10 @@ export function headShapes({ lanes }, { lane, x }) {
 const TONES = { sent: "--ink", again: "--warn", dead: "--bad", stays: "--warn", note: "--bad" };
 const WORDS = { sent: "", again: " again", dead: " as a dead letter", stays: "", note: "" };
 
-/** `order.new again (20 ms in billing)`: the words of a step. */
-export function stepText({ type, kind, note }) {
+/** `order.new again (20 ms in billing)`, `order.new waits, 7 min`: the words of a step. */
+export function stepText({ type, kind, note, still }) {
   if (kind === "note") return `${type} ${note}`;
-  return `${type}${WORDS[kind]}${note ? ` (${note})` : ""}`;
+  return `${type}${still ? ` ${still}` : WORDS[kind]}${note ? ` (${note})` : ""}`;
 }
 
 /** The shapes of a step whose row begins at `top`, with its piece of every lane's line. */
@@ -123,11 +123,12 @@ export function stepShapes(step, { lanes }, { lane, width, x }, top = 0) {
   const turn = to > from ? 0 : Math.PI;
   const room = Math.max(Math.abs(to - from) - 16, lane - 16);
   const middle = Math.min(width - room / 2, Math.max(room / 2, (from + to) / 2));
+  const whole = fitted(words, room, 11);
   return [
     ...lines,
     path(`M${from} ${y}H${to - 5 * Math.cos(turn)}`, tone, { dash }),
     arrowHead(to, y, turn, tone),
-    text(round(middle), y - 6, fitted(words, room, 11), { size: 11, halo: true, fill: step.kind === "sent" ? "--ink" : tone }),
+    text(round(middle), y - 6, step.still && whole !== words ? step.still : whole, { size: 11, halo: true, fill: step.kind === "sent" ? "--ink" : tone }),
   ];
 }
 
