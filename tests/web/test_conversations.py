@@ -970,7 +970,7 @@ def test_a_waterfall_is_a_picture_that_says_what_and_when_and_where(
     svg = (tmp_path / "waterfall.svg").read_text()
     for said in ("order-1234 \N{MIDDLE DOT} order.new", "(Asia/Tokyo)", page.url.split("?")[0]):
         assert said in svg
-    assert ">rejected by stock</text>" in svg
+    assert ">rejected by stock, 643 ms</text>" in svg
     assert ">caused</text>" in svg  # which services it touched
     assert "var(" not in svg
     page.evaluate("delete window.ClipboardItem")
