@@ -29,7 +29,7 @@ _OTHER_BODIES = "amqp-1.0"
 
 
 class AdminTool(enum.Enum):
-    """What `rabbitmqadmin` is."""
+    """The kinds of `rabbitmqadmin`."""
 
     script = "of the management plugin"
     program = "of its own, which takes bodies of text alone"

@@ -29,7 +29,6 @@ from app.errors import (
     UnreachableError,
 )
 from app.stored.capture import NewConnection
-from model.remedies import AdminTool
 
 T = TypeVar("T")
 
@@ -272,8 +271,9 @@ class ManagementApi:
             return True
         return any(names is None or "rabbitmq_shovel" in names for names in plugins)
 
-    async def admin_tool(self) -> AdminTool:
-        return AdminTool.program if await self._version_numbers() >= NO_SCRIPT else AdminTool.script
+    async def has_admin_script(self) -> bool:
+        """Tell whether the management plugin has the script `rabbitmqadmin`."""
+        return await self._version_numbers() < NO_SCRIPT
 
     async def _version_numbers(self) -> list[int]:
         return [int(number) for number in re.findall(r"\d+", await self.version())]

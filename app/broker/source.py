@@ -34,7 +34,6 @@ from app.broker.undeliverable import Waiting, read_messages
 from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
 from app.tracker.records import QUARANTINED_BODY
 from app.tracker.taken import ALL, Selection, covers
-from model.remedies import AdminTool
 
 # Time for the broker to show some messages, and to show those that it removes: a deeply nested one
 # takes it seconds.
@@ -354,9 +353,9 @@ class TraceSource:
         """Tell whether the broker may move messages untraced; raises `OutageError`."""
         return await self._management.may_move_unseen()
 
-    async def admin_tool(self) -> AdminTool:
-        """What `rabbitmqadmin` is by the broker's version; raises `OutageError`."""
-        return await self._management.admin_tool()
+    async def has_admin_script(self) -> bool:
+        """Tell whether the broker comes with the script `rabbitmqadmin`; raises `OutageError`."""
+        return await self._management.has_admin_script()
 
     async def _bound_keys(self, vhost: str) -> frozenset[str]:
         bindings = await self._management.bindings(vhost)

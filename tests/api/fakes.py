@@ -42,7 +42,6 @@ from app.tracker.taken import ALL
 from model.archives import ArchiveFile
 from model.exports import manifest_of
 from model.jobs import Progress
-from model.remedies import AdminTool
 from model.sound import Certainty, Evidence, Soundness
 from model.times import iso_time
 from model.wording import Sentence
@@ -100,14 +99,14 @@ class FakeBroker:
     queues: dict[tuple[str, str], QueueInfo] = field(default_factory=dict)
     shovels: bool = False  # that move messages within the broker
 
-    tool: AdminTool = AdminTool.script
+    admin_script: bool = True
 
     async def may_move_unseen(self) -> bool:
         return self.shovels
 
-    async def admin_tool(self) -> AdminTool:
+    async def has_admin_script(self) -> bool:
         self._must_be_up()
-        return self.tool
+        return self.admin_script
 
     def add(
         self, name: str, password: str, tags: str, *vhosts: str, read: dict[str, str] | None = None

@@ -12,7 +12,6 @@ import pytest
 from app.api.certainty import ListCertainty
 from app.stored.failures import FailurePage
 from app.tracker import Policy, Record
-from model.remedies import AdminTool
 from model.reports.learning import ExpectationsFacts, ExpectationsReport
 from model.sound import Certainty
 from tests.api.conftest import World, connected
@@ -129,7 +128,7 @@ async def test_the_command_line_shows_failures(run: Command, world: World) -> No
     remedies = [item["remedy"] for item in told["items"]]
     printed = (await run("failures", "shop", "--put-back")).out.splitlines()
     assert [line for line in printed if line.startswith("rabbitmqadmin --vhost=shop ")] == remedies
-    world.broker.tool = AdminTool.program
+    world.broker.admin_script = False
     printed = (await run("failures", "shop", "--put-back")).out
     assert printed.count("rabbitmqadmin publish message --vhost=shop ") == 2
     world.broker.down = True  # its version is unknown then

@@ -221,9 +221,10 @@ class FailuresQuery(KnownFields):
 
 async def _admin_tool(parts: Parts) -> AdminTool:
     try:
-        return await parts.broker.admin_tool()
+        has_script = await parts.broker.has_admin_script()
     except ItcError:  # the list of failures needs no broker
-        return AdminTool.script
+        has_script = True
+    return AdminTool.script if has_script else AdminTool.program
 
 
 @failures.get(

@@ -95,7 +95,7 @@ export default function Waterfall({ model: conversation, selected, share, onSele
   </div>`;
 }
 
-/** What took clearly longer than usual, also where its bar has no room for the words. */
+/** Durations clearly longer than usual, also where its bar has no room for the words. */
 function Slow({ rows, shapes }) {
   const texts = shapes.flatMap(({ bars }, n) => bars.filter(({ usual }) => usual).map((bar) => html`<bdi>${visible(rows[n].message.type)}</bdi>: ${slowText(bar)}`));
   if (!texts.length) return null;
