@@ -200,7 +200,7 @@ def test_a_trace_that_is_not_sound_says_why(
     page.reload()
     said = "2 participants are connections that give no name."
     expect(page.get_by_role("table").get_by_text(said).first).to_be_visible()
-    expect(page.locator(".figures")).to_contain_text("all have ended, not sound")
+    expect(page.locator(".figures")).to_contain_text("1 of 3 not recorded, not sound")
     page.goto(f"{server.url}/#/space-time?vhost=%2F")
     expect(page.get_by_text("Not sound: concurrent means as far as is known")).to_be_visible()
 
