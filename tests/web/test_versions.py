@@ -46,7 +46,8 @@ async (parts) => {
   const first = document.querySelector("script").src;
   for (const part of parts) await import(first.replace("app/main.js", part));
   const told = (value) => (typeof value === "function" ? String(value) : typeof value);
-  const plainly = (text) => text.replace(/import\("[^"]*\/([\w-]+\.js)"\)/g, "import($1)");
+  const plainly = (text) => text.replace(/import\("[^"]*\/([\w-]+\.js)"\)/g, "import($1)")
+    .replace(/^ *(?:\/\/.*|\/\*\*[^*]*(?:\*(?!\/)[^*]*)*\*\/)\n/gm, "").replace(/^\s*\n/gm, "");
   const list = (all) => Object.entries(all).sort().map(([name, it]) => [name, plainly(told(it))]);
   const found = { same: [], other: [] };
   for (const name of Object.keys(modules).filter((name) => name !== "app/main.js")) {
@@ -61,7 +62,10 @@ async (parts) => {
 def test_a_script_exports_the_same_alone_and_joined_with_others(
     demo: Served, open_page: OpenPage
 ) -> None:
-    """The browser's own loader is the judge: what it makes of each file by its plain name."""
+    """The browser's own loader is the judge: what it makes of each file by its plain name.
+
+    Comments on lines of their own are left out of joined scripts.
+    """
     page = open_page(demo, "#/jobs")
     expect(page.locator("h1")).to_be_visible()
     parts = [*TABS]
