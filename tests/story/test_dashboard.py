@@ -246,6 +246,8 @@ def test_every_view_of_it_can_be_looked_at(
     stored = stage.client.events_after(stage.vhost, 0)
     if not stored:  # it runs without the story before it
         stage.client.start_trace(stage.vhost)
+        page.get_by_label("Virtual host").select_option(stage.vhost)
+        expect(page.get_by_role("table").get_by_text("running")).to_be_visible(timeout=60_000)
         drive(stage)
         wait_until(
             lambda: len(stage.client.events_after(stage.vhost, 0)) >= 20, 30, "an order's events"
