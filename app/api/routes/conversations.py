@@ -237,13 +237,14 @@ async def list_failures(
     """List what failed, newest first, in groups and over time."""
     criteria = query.filter_for(user)
     trace = None if query.vhost is None else await trace_of(query.vhost, user, parts)
+    tool = await _admin_tool(parts)  # not while others wait for their turn
     async with parts.searches.turn(user.name):
         page = await parts.store.failures.find(
             criteria,
             before=query.before,
             limit=query.limit,
             may_read=user.content.cover,
-            tool=await _admin_tool(parts),
+            tool=tool,
         )
     if trace is None:
         certainty = await certainty_of_list(criteria, parts)
