@@ -2,7 +2,7 @@
 import { api, askConversations } from "../core/api.js";
 import { html } from "../core/html.js";
 import { findConversations } from "../core/conversations.js";
-import { ageOf, count, dateTime, plural, reasonOf, recent, said, seconds as took, sentence, visible } from "../core/format.js";
+import { ageOf, count, dateTime, plural, reasonOf, recent, said, seconds as took, secondsSince, sentence, visible } from "../core/format.js";
 import { usePages } from "../core/pages.js";
 import { useResource } from "../core/resource.js";
 import { href, hrefHere, patch, route, vhost } from "../core/route.js";
@@ -131,7 +131,7 @@ function Rows({ items }) {
   const short = shortOf(items.flatMap((one) => one.participants));
   useSteps("a[id^='conversation-']");
   const by = ["began_at", "type", ({ state }) => Object.keys(STATES).indexOf(state), ({ keys }) => keys[0],
-    ({ position, began_at: at, seconds }) => (position ? (Date.now() - Date.parse(at)) / 1000 : seconds), ({ counts }) => counts.messages, null, ({ participants }) => participants.length, "vhost"];
+    ({ position, began_at: at, seconds }) => (position ? secondsSince(at) : seconds), ({ counts }) => counts.messages, null, ({ participants }) => participants.length, "vhost"];
   const heads = `Began|Type|State|Key|#Duration|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
   return html`<${Table} label="Conversations, newest first" heads=${heads} rows=${items} by=${by}>
     ${(one) => html`<tr key=${one.root} class="chosen-by-click" onClick=${(e) => e.target.closest("a") || patch({ event: String(one.root) })}>

@@ -1,6 +1,6 @@
 // A conversation as its drawings need it: who led to whom, and what each event belongs to. Pure.
 
-import { seconds } from "../core/format.js";
+import { seconds, secondsSince } from "../core/format.js";
 import { inShort, shortOf } from "../ui/names.js";
 
 const SHORT = 0.001; // s; what took less than that has no parts to see
@@ -43,7 +43,7 @@ export function modelOf(answer) {
     if (delivery) end = Math.max(end, delivery.offset + Math.max(delivery.handled ?? 0, delivery.settled_after ?? 0));
   }
   // A copy waits until now; where that dwarfs all that happened, this is what there is to see.
-  const age = (Date.now() - Date.parse(answer.began_at)) / 1000;
+  const age = secondsSince(answer.began_at);
   const isStuck = answer.counts.waiting > 0 || heldOf({ places }).length > 0;
   if (isStuck && (end < SHORT || age < MOST_TIMES * end)) end = Math.max(end, age);
   const lastEvent = answer.truncated ? null : Math.max(...places.keys());
