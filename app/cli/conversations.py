@@ -23,6 +23,7 @@ from app.cli.options import (
 )
 from app.cli.output import as_json, columns, complain, printable, say, show_list
 from model.conversations.messages import Outcome
+from model.conversations.states import State
 
 # Longest line of the tree, and its deepest indentation.
 WIDTH, DEEPEST = 80, 12
@@ -70,15 +71,17 @@ def conversations(
     min_seconds: Annotated[float | None, typer.Option(help="Lasting this long or longer.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Lasting at most this long.")] = None,
     outcome: Annotated[str | None, typer.Option(help=f"{', '.join(Outcome)}.")] = None,
+    state: Annotated[str | None, typer.Option(help=f"{', '.join(State)}.")] = None,
     json: Json = False,
 ) -> None:
-    """List the conversations of a virtual host, newest first."""
+    """List the conversations of a virtual host, newest first; with --state waiting oldest first."""
     parameters = {
         "vhost": vhost,
         "via": via,
         "min_seconds": min_seconds,
         "max_seconds": max_seconds,
         "outcome": outcome,
+        "state": state,
         **asdict(messages),
         **filters.parameters(),
     }
@@ -89,7 +92,7 @@ def conversations(
 
 
 _LISTED = columns(
-    "ROOT, BEGAN: began_at, TYPE, TIME, MESSAGES, OUTCOME",
+    "ROOT, BEGAN: began_at, TYPE, TIME, MESSAGES, OUTCOME, STATE",
     TIME=lambda row: _duration(row["seconds"]),
     MESSAGES=lambda row: f"{row['counts']['messages']}{'+' * row['truncated']}",
 )

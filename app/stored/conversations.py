@@ -118,5 +118,5 @@ class ConversationPage(msgspec.Struct, frozen=True):
     states: Annotated[
         list[StateCount],
         "How many of those that were looked at are in each state, and fit what was asked for but a "
-        "`state`: each that there is.",
+        "`state`: each that there is. With `state=waiting` only what waits is looked at.",
     ]

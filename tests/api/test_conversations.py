@@ -158,12 +158,12 @@ async def test_a_list_is_of_those_that_are_asked_for(
     assert _roots(await listed(client, f"vhost=%2F&{query}")) == roots
 
 
-@pytest.mark.parametrize("query", ["", "&state=waiting", "&participant_name=billing"])
+@pytest.mark.parametrize("query", ["", "&state=failed", "&participant_name=billing"])
 async def test_a_list_counts_states_of_what_fits_but_for_the_state(
     client: httpx2.AsyncClient, query: str
 ) -> None:
     answer = await listed(client, f"vhost=%2F{query}")
-    filters = query.replace("&state=waiting", "")
+    filters = query.replace("&state=failed", "")
     fitting = (await listed(client, f"vhost=%2F{filters}"))["items"]
     assert {each["state"] for each in answer["states"]} == {each["state"] for each in fitting}
     for counted in answer["states"]:

@@ -640,6 +640,35 @@ def test_a_strip_counts_the_states_and_an_order_that_is_stuck_says_where_and_how
     expect(first).to_have_text(re.compile(r"^\d+ min\s*waiting in stock, still$"))
 
 
+def test_an_order_that_is_stuck_behind_many_newer_ones_is_counted_and_named_on_the_overview(
+    serve: Callable[[Past], Served], open_page: OpenPage
+) -> None:
+    world = Past()
+    stuck = stories.Story(world, "order-0")
+    stuck.began = time.time_ns() // 1000
+    stuck.publish(-6 * 60_000 - 2_000, stories.SHOP, "order.new", ("stock",))
+    for number in range(60):
+        stories.tell_plain(world, f"order-{number + 1}")
+
+    server = serve(world)
+    page = open_page(server, "#/conversations")
+    strip = page.get_by_role("group", name="State").get_by_role("button")
+    waiting = strip.filter(has_text="waiting")
+    expect(waiting).to_have_text(re.compile(r"^1 waiting\d+ min$"))
+    expect(strip.first).to_have_text("All 50")
+    expect(page.get_by_text("of the newest 50 conversations; waiting: of all")).to_be_visible()
+    waiting.click()
+    rows = page.get_by_role("group", name="Conversations, oldest first").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("order-0")
+    expect(strip.first).to_have_text("All 50")
+    page.goto(f"{server.url}/#/overview")
+    longest = page.get_by_role("region", name="Waiting for longest")
+    expect(longest).to_contain_text(re.compile(r"order-0\s*order\.new\s*stock\s*\d+ min"))
+    longest.get_by_role("link", name="order-0").click()
+    expect(page.locator(".conv-head .conv-state summary")).to_have_text("waiting")
+
+
 def test_a_list_that_arrives_while_one_types_leaves_what_is_typed(
     told: Told, open_page: OpenPage
 ) -> None:

@@ -100,7 +100,8 @@ class ConversationsQuery(WithHeaders):
     limit: Annotated[int, Field(ge=1, le=200)] = Field(50, description="Most in one answer.")
     before: Number | None = Field(
         None,
-        description="Only those whose root is before this event: the `next` of the answer before.",
+        description="Only those whose root is before this event, with `state=waiting` after it: "
+        "the `next` of the answer before.",
     )
 
     def filter_for(self, user: User) -> EventFilter:
@@ -119,7 +120,10 @@ class ConversationsQuery(WithHeaders):
 async def list_conversations(
     query: Annotated[ConversationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """List conversations by filter, newest first."""
+    """List conversations by filter, newest first; those that wait, with those of longest first.
+
+    `state=waiting` alone looks at what waits in each queue, also behind any number of newer ones.
+    """
     criteria = query.filter_for(user)
     async with parts.searches.turn(user.name):
         page = await parts.store.conversations.list(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeAlias
 
 import msgspec
-from sqlalchemy import ColumnElement, exists, select
+from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
@@ -30,7 +30,7 @@ from app.store.database.searched import (
 )
 from app.store.database.subject import Subject, searches
 from app.store.reading.events import by_id
-from app.store.reading.queries import ids_of
+from app.store.reading.queries import ids_of, ids_that_fit
 from app.stored.conversations import (
     ConversationFilter,
     ConversationPage,
@@ -44,6 +44,7 @@ from model.conversations.states import State
 from model.event import NOTHING_LARGE
 from model.words import EdgeKind, EventType, Via
 
+_copies = tables.copies.c
 _edges = tables.edges.c
 _events = tables.events.c
 _traces = tables.traces.c
@@ -52,11 +53,14 @@ _traces = tables.traces.c
 BATCH = 50
 # Events that match a filter on messages and are read, the newest.
 MOST_FITTING = 1_000
+# Messages that wait and are read, of each queue those of longest: behind one that is stuck, others
+# come and go.
+MOST_WAITING = 400
 # After this time (s) a list ends with the conversations that it has, full or not.
 PATIENCE = 4.0
 
-# The next roots before an event, or the first (None).
-_RootsBefore: TypeAlias = Callable[[AsyncConnection, int | None], Awaitable[Sequence[int]]]
+# The next roots after one in the list's order, or the first (None).
+_NextRoots: TypeAlias = Callable[[AsyncConnection, int | None], Awaitable[Sequence[int]]]
 
 
 class Conversations(Subject):
@@ -109,8 +113,8 @@ class Conversations(Subject):
         """Conversations, newest roots first, of roots before the event ``before_id``.
 
         ``criteria`` of virtual hosts and times alone are the roots'; otherwise these are the
-        conversations of matching events. Raises `BadRequestError` as
-        `app.store.reading.queries.Events.find`.
+        conversations of matching events. Those that wait are listed the other way round, oldest
+        roots first. Raises `BadRequestError` as `app.store.reading.queries.Events.find`.
         """
         dialect, size = self.database.dialect, min(BATCH, max(limit, 1))
 
@@ -119,25 +123,33 @@ class Conversations(Subject):
                 connection, dialect, criteria, before=cursor, limit=size + 1, extra=_begins(via)
             )
 
-        if criteria.is_of_times_alone:
+        is_waiting = choice.state is State.waiting
+        if criteria.is_of_times_alone and not is_waiting:
             return await self._page(newest_roots, via, before_id, size, choice, limit)
 
-        async def matching_roots(connection: AsyncConnection) -> tuple[list[int], bool]:
+        async def all_roots(connection: AsyncConnection) -> tuple[list[int], bool]:
+            if criteria.is_of_times_alone:
+                ids = await _waiting(connection, criteria.visible)
+                roots = await _roots_of(connection, dialect, ids, via, every=True)
+                fitting = await ids_that_fit(connection, dialect, criteria, [*roots])
+                return sorted(fitting), len(ids) == MOST_WAITING
             ids = await ids_of(connection, dialect, criteria, limit=MOST_FITTING)
-            roots = await _roots_of(connection, dialect, ids, via)
-            return roots, len(ids) == MOST_FITTING
+            roots = await _roots_of(connection, dialect, ids, via, every=is_waiting)
+            return sorted(roots, reverse=not is_waiting), len(ids) == MOST_FITTING
 
-        roots, is_cut = await self.database.search(Lane.search, matching_roots)
+        roots, is_cut = await self.database.search(Lane.search, all_roots)
 
         async def rest(_: AsyncConnection, cursor: int | None) -> Sequence[int]:
-            return [root for root in roots if cursor is None or root < cursor]
+            if cursor is None:
+                return roots
+            return [root for root in roots if (root > cursor if is_waiting else root < cursor)]
 
         page = await self._page(rest, via, before_id, BATCH, choice, limit)
         return msgspec.structs.replace(page, truncated=page.truncated or is_cut)
 
     async def _page(
         self,
-        roots_before: _RootsBefore,
+        next_roots: _NextRoots,
         via: Via,
         cursor: int | None,
         size: int,
@@ -147,7 +159,7 @@ class Conversations(Subject):
         """Up to ``limit`` conversations of the ``choice``, read for ``size`` roots at a time."""
 
         async def work(connection: AsyncConnection) -> tuple[list[int], list[ListedConversation]]:
-            roots = [*await roots_before(connection, cursor)]
+            roots = [*await next_roots(connection, cursor)]
             batch = roots[:size]
             return roots, await _evaluate(connection, self.database.dialect, batch, via)
 
@@ -166,7 +178,7 @@ class Conversations(Subject):
                 looked_at, cursor = looked_at + 1, root
                 conversation = by_root.get(root)
                 if conversation is not None:
-                    oldest_at = conversation.began_at
+                    oldest_at = min(oldest_at or conversation.began_at, conversation.began_at)
                     if choice.lets_through(conversation.conversation):
                         state = conversation.state
                         count = states.get(state, StateCount(state, 0, None))
@@ -211,16 +223,35 @@ def _begins(via: Via) -> list[ColumnElement[bool]]:
 
 
 async def _roots_of(
-    connection: AsyncConnection, dialect: Dialect, ids: Sequence[int], via: Via
-) -> list[int]:
+    connection: AsyncConnection, dialect: Dialect, ids: Sequence[int], via: Via, *, every: bool
+) -> set[int]:
+    """The roots of the conversations of events, or of ``every`` one that led to them."""
     result: set[int] = set()
     for (trace_id, _), event_ids in (await _by_trace(connection, ids)).items():
         trace_roots = await Roots.of_trace(connection, dialect, trace_id)
-        ends = set((await trace_roots.ends_of(event_ids)).values())
+        if every:
+            ends = await trace_roots.beginnings_of(event_ids)
+        else:
+            ends = set((await trace_roots.ends_of(event_ids)).values())
         if via is Via.conversation:
             ends = {(await trace_roots.roots_of(end, None, via))[0] for end in sorted(ends)}
         result |= ends
-    return sorted(result, reverse=True)
+    return result
+
+
+async def _waiting(connection: AsyncConnection, vhosts: Collection[str] | None) -> Sequence[int]:
+    """The messages that no consumer was handed, those first that a queue has had for longest."""
+    place = func.row_number().over(
+        partition_by=(_copies.trace_id, _copies.queue), order_by=_copies.number
+    )
+    of_queue = select(_copies.event_id, place.label("place"))
+    if vhosts is not None:
+        of_queue = of_queue.join(tables.traces, _traces.id == _copies.trace_id)
+        of_queue = of_queue.where(_traces.vhost.in_(vhosts))
+    copy = of_queue.subquery().c
+    query = select(copy.event_id).group_by(copy.event_id)
+    query = query.order_by(func.min(copy.place), copy.event_id).limit(MOST_WAITING)
+    return (await connection.execute(query)).scalars().all()
 
 
 async def _evaluate(

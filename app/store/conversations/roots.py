@@ -132,19 +132,34 @@ class Roots:
             ends[event_id] = event_id if cause is None else ends.get(cause, cause)
         return {event_id: ends[event_id] for event_id in ids}
 
-    async def _ways_back(self, ids: Collection[int]) -> dict[int, int | None]:
-        """The smallest cause of each of these events, of that one, and so on."""
+    async def beginnings_of(self, ids: Collection[int]) -> set[int]:
+        """The ends of all ways back from events, along each of their causes."""
+        beginnings, seen, level = set[int](), set[int](), set(ids)
+        while level and len(seen) < MOST_STEPS:
+            seen |= level
+            causes = await self._causes_of(level)
+            beginnings |= {event_id for event_id in level if not causes[event_id]}
+            level = set[int]().union(*causes.values()) - seen
+        return beginnings
+
+    async def _causes_of(self, ids: Collection[int]) -> dict[int, Collection[int]]:
         evident = links.Evident(
             self.connection, self.trace_id, self.first, 0, -1, overlay=self.overlay
         )
+        causes: dict[int, Collection[int]] = {}
+        for chunk in chunks(sorted(ids)):
+            causes |= await evident.neighbours([*chunk])
+        return causes
+
+    async def _ways_back(self, ids: Collection[int]) -> dict[int, int | None]:
+        """The smallest cause of each of these events, of that one, and so on."""
         smallest: dict[int, int | None] = {}
         level = set(ids)
         for _ in range(MOST_STEPS):
             if not level:
                 break
-            for chunk in chunks(sorted(level)):
-                for event_id, causes in (await evident.neighbours([*chunk])).items():
-                    smallest[event_id] = min(causes, default=None)
+            for event_id, causes in (await self._causes_of(level)).items():
+                smallest[event_id] = min(causes, default=None)
             lesser = {smallest[event_id] for event_id in level} - smallest.keys()
             level = {event_id for event_id in lesser if event_id is not None}
         return smallest

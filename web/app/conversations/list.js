@@ -1,4 +1,4 @@
-// The conversations that fit, newest first.
+// The conversations that fit, newest first; those that wait, oldest first.
 import { api, askConversations } from "../core/api.js";
 import { html } from "../core/html.js";
 import { findConversations } from "../core/conversations.js";
@@ -24,6 +24,7 @@ const PERIODS = [
   ["86400", "last day"],
 ];
 const FEW = 3;
+const OTHER_SECONDS = 15;
 
 /** `find`: what was typed to find some. */
 export function ConversationList({ find }) {
@@ -38,11 +39,18 @@ export function ConversationList({ find }) {
   const { data, error, reload, further, coming, more } = loaded;
   const items = data?.flatMap((page) => page.items) ?? [];
   const last = data?.at(-1);
+  const order = params.state === "waiting" ? "oldest first" : "newest first";
+  // Among the newest ones nobody sees an order that is stuck: what waits is asked for by itself.
+  const isOfWaiting = params.state === "waiting";
+  const isAsked = !find && (isOfWaiting || !!last?.truncated);
+  const ask = (signal) => (isAsked ? api.conversations({ ...since(filters, params.within), state: isOfWaiting ? null : "waiting" }, signal) : null);
+  const other = useResource(ask, [JSON.stringify([filters, params.within]), isAsked], { every: OTHER_SECONDS }).data;
+  const [all, waiting] = isOfWaiting && isAsked ? [other && [other], last] : [data, other];
 
   return html`
-    <${States} pages=${data} chosen=${params.state ?? ""} />
+    <${States} pages=${all} waiting=${waiting} chosen=${params.state ?? ""} />
     <${Filters} params=${params} />
-    <${Panel} title="Conversations" flush note=${data && noteOf(last, items)}
+    <${Panel} title="Conversations" flush note=${data && noteOf(last, items, order)}
       foot=${further && html`<button class="button small" aria-disabled=${String(coming)}
         onClick=${() => coming || more()}>${coming ? "Loading …" : "Show older"}</button>
         <span> ${plural(data.reduce((sum, page) => sum + page.looked_at, 0), "conversation")} looked at${last.since ? `, since ${dateTime(last.since)}` : ""}</span>`}>
@@ -50,7 +58,7 @@ export function ConversationList({ find }) {
       ${!data
         ? pending(loaded, "conversations")
         : items.length
-          ? html`<${Scatter} items=${items} /><${Rows} items=${items} />`
+          ? html`<${Scatter} items=${items} /><${Rows} items=${items} order=${order} />`
           : html`<${NoneFound} find=${find} filtered=${[find, params.within, ...FILTERS.map((name) => params[name])].some(Boolean)} further=${further} />`}
     <//>`;
 }
@@ -77,27 +85,29 @@ const FOUND_BY = {
   q: "by text, ",
 };
 
-const noteOf = ({ by, truncated }, items) =>
-  items.length ? `${count(items.length)}${truncated ? " so far" : ""}, ${FOUND_BY[by] ?? ""}newest first` : null;
+const noteOf = ({ by, truncated }, items, order) =>
+  items.length ? `${count(items.length)}${truncated ? " so far" : ""}, ${FOUND_BY[by] ?? ""}${order}` : null;
 
-/** Numbers of the conversations that were looked at, by state; each part is a filter. */
-function States({ pages, chosen }) {
+/** Numbers of the conversations that were looked at, and of all that wait, by state; each part is a filter. */
+function States({ pages, waiting, chosen }) {
   const sums = new Map();
   for (const { state, number, since: at } of (pages ?? []).flatMap(({ states }) => states)) {
     const { count: sum = 0, since: first = at } = sums.get(state) ?? {};
     sums.set(state, { count: sum + number, since: [first, at].filter(Boolean).sort()[0] });
   }
   const all = [...sums.values()].reduce((sum, one) => sum + one.count, 0);
+  const [those] = waiting?.states ?? [];
+  if (waiting) sums.set("waiting", { count: those?.number ?? 0, since: those?.since, more: waiting.truncated });
   const part = ([state, [tone, word]]) => {
-    const { count: some = 0, since: at } = sums.get(state) ?? {};
+    const { count: some = 0, since: at, more } = sums.get(state) ?? {};
     const age = state === "waiting" && at ? html`<span class="soft">${ageOf(at)}</span>` : null;
-    return [state, html`<span class="dot ${tone}"></span>${pages ? `${count(some)} ` : ""}${word.split(",")[0]}${age}`];
+    return [state, html`<span class="dot ${tone}"></span>${pages ? `${count(some)}${more ? "+" : ""} ` : ""}${word.split(",")[0]}${age}`];
   };
   const total = (pages ?? []).reduce((sum, page) => sum + page.looked_at, 0);
   return html`<div class="state-strip">
     <${Choice} label="State" value=${chosen} onChange=${(value) => patch({ state: value || null })}
       options=${[["", pages ? `All ${count(all)}` : "All"], ...Object.entries(STATES).map(part)]} />
-    <span class="soft small">${pages?.at(-1)?.truncated ? `of the newest ${plural(total, "conversation")}` : ""}</span>
+    <span class="soft small">${pages?.at(-1)?.truncated ? `of the newest ${plural(total, "conversation")}${waiting ? "; waiting: of all" : ""}` : ""}</span>
   </div>`;
 }
 
@@ -126,14 +136,14 @@ function Filters({ params }) {
 
 const clean = (name, text) => (name.endsWith("seconds") ? text.replace(/[^\d.]/g, "") : text.trim()) || null;
 
-function Rows({ items }) {
+function Rows({ items, order }) {
   const several = !vhost.value && user.value.vhosts.length > 1;
   const short = shortOf(items.flatMap((one) => one.participants));
   useSteps("a[id^='conversation-']");
   const by = ["began_at", "type", ({ state }) => Object.keys(STATES).indexOf(state), ({ keys }) => keys[0],
     ({ position, began_at: at, seconds }) => (position ? secondsSince(at) : seconds), ({ counts }) => counts.messages, null, ({ participants }) => participants.length, "vhost"];
   const heads = `Began|Type|State|Key|#Duration|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
-  return html`<${Table} label="Conversations, newest first" heads=${heads} rows=${items} by=${by}>
+  return html`<${Table} label=${`Conversations, ${order}`} heads=${heads} rows=${items} by=${by}>
     ${(one) => html`<tr key=${one.root} class="chosen-by-click" onClick=${(e) => e.target.closest("a") || patch({ event: String(one.root) })}>
         <td class="tabular" title=${dateTime(one.began_at)}>${recent(one.began_at)}</td>
         <td><a id=${`conversation-${one.root}`} class="strong" data-focus=${`conversation ${one.root}`}

@@ -17,6 +17,7 @@ import { InHand } from "./in-hand.js";
 import { Proposals } from "./proposals.js";
 import { RatesPlot } from "./rates-plot.js";
 import { TracesTable } from "./traces-table.js";
+import { WaitingNow } from "./waiting-now.js";
 
 export default function OverviewTab() {
   const { data, error } = traces.value;
@@ -38,6 +39,7 @@ export default function OverviewTab() {
           <${Proposals} traces=${shown} />
           <${Figures} shown=${shown} />
           <${FailuresNow} vhost=${chosen} />
+          <${WaitingNow} vhost=${chosen} />
           <${SlowNow} vhost=${chosen} tools=${html`<a class="button small" href=${href("durations", { vhost: chosen })}>Since when is it slow?</a>`} />
           <${RatesPlot} vhost=${chosen} traces=${shown} />
           <${InHand} vhost=${chosen} />

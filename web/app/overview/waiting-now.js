@@ -1,0 +1,39 @@
+// Conversations in which a message has waited in its queue for a while, those of longest first.
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { ageOf, count, moment, secondsSince } from "../core/format.js";
+import { useResource } from "../core/resource.js";
+import { href } from "../core/route.js";
+import { Queue, Value } from "../ui/marks.js";
+import { Failure, Panel } from "../ui/panel.js";
+import { Table } from "../ui/table.js";
+
+const EVERY_SECONDS = 30;
+const MOST = 5;
+const LEAST_SECONDS = 10; // what waits for less is under way
+
+/** Renders nothing if nothing has waited for long. */
+export function WaitingNow({ vhost }) {
+  const { data, error, reload } = useResource((signal) => api.conversations({ vhost, state: "waiting" }, signal), [vhost], { every: EVERY_SECONDS });
+  const items = (data?.items ?? [])
+    .filter(({ position }) => secondsSince(position.since) >= LEAST_SECONDS)
+    .sort((a, b) => (a.position.since < b.position.since ? -1 : 1));
+  if (!error && !items.length) return null;
+  const all = href("conversations", { vhost, state: "waiting" });
+  return html`<${Panel} title="Waiting for longest" flush id="waiting-now" tools=${html`<a class="button small" href=${all}>Show all</a>`}
+      note=${data && `${count(items.length)}${data.truncated ? "+" : ""}, each with a message that no consumer took for ${LEAST_SECONDS} s`}>
+    ${data
+      ? html`<${Table} label="Waiting for longest" heads="Conversation|Type|In the queue|#For|Began|Virtual host" rows=${items.slice(0, MOST)}
+            by=${[({ keys }) => keys[0], "type", ({ position }) => position.queue, ({ position }) => secondsSince(position.since), "began_at", "vhost"]}>
+          ${(one) => html`<tr key=${one.root}>
+            <td class="name"><a href=${href("conversations", { vhost: one.vhost, event: String(one.root) })}><${Value}>${one.keys[0] ?? `#${one.root}`}<//></a></td>
+            <td class="name"><${Value}>${one.type}<//></td>
+            <td class="name"><${Queue} vhost=${one.vhost} name=${one.position.queue} /></td>
+            <td class="number">${ageOf(one.position.since)}</td>
+            <td class="tabular">${moment(one.began_at)}</td>
+            <td class="name"><${Value}>${one.vhost}<//></td>
+          </tr>`}
+        <//>`
+      : html`<${Failure} error=${error} onRetry=${reload} />`}
+  <//>`;
+}
