@@ -30,8 +30,9 @@ INSIDE = {"web": "app/web", "alembic": "app/store/migrations"}
 COMPILED = {
     "itc/_core.c": ["itc/_trees.h"],
     "app/broker/_wire.pyx": [],
-    "app/tracker/_memories.pyx": [],
-    "app/tracker/_names.pyx": [],
+    "app/tracker/_memories.pyx": ["app/tracker/_memories.pxd"],
+    "app/tracker/_names.pyx": ["app/tracker/_names.pxd"],
+    "app/tracker/_pass.pyx": ["app/tracker/_memories.pxd", "app/tracker/_names.pxd"],
 }
 # Functions like Python's own, and no checks of what the types already say.
 CYTHON = {

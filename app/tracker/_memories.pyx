@@ -25,29 +25,6 @@ cdef extern from *:
     """
     int move_by_pages(int size)
 
-cdef enum:
-    NOWHERE = -1
-    BY_KEY = 0  # the tables
-    BY_NUMBER = 1
-    TABLES = 2
-    CELLS = 2  # of a table for each place; with one, a full queue is a quarter slower
-    SMALLEST = 256  # places worth giving back
-
-
-cdef struct Place:  # of one of an entry's keys
-    long long codes[TABLES]  # the key's hash, the entry's number
-    int next_in_cell[TABLES]
-    int first  # of the entry's places, which has the value
-    int next  # of the entry's places; of one that is free, the next free one
-    int older  # entries, by their first places
-    int newer
-    # The newest of a ring comes before the oldest, which counts them and is the one in the table.
-    # The others count none.
-    int older_alike
-    int newer_alike
-    int alike
-
-
 cdef Py_hash_t hash_of(key) except -1:
     if not (
         type(key) is bytes
@@ -88,15 +65,6 @@ move_by_pages(1 << 20)
 cdef class KeyedFifo:
     """A queue of numbered values that can be taken by key or by age. No value is None."""
 
-    cdef bytearray _row, _by_key, _by_number  # the memory of the next two
-    cdef Place *_places
-    cdef int *_cells[TABLES]  # each with the first of some places
-    cdef size_t _mask  # of codes, to the cells and as many as will be split from them next
-    cdef list _keys, _values  # of each place; an entry's first has the value, the others None
-    cdef int _oldest, _newest, _free
-    cdef int _room, _busy  # places, in all and of entries
-    cdef Py_ssize_t _count
-
     def __cinit__(self):
         self._oldest = self._newest = self._free = NOWHERE
         self._row, self._by_key, self._by_number = bytearray(), bytearray(), bytearray()
@@ -114,22 +82,25 @@ cdef class KeyedFifo:
 
     def add(self, number, key, value, /):
         """Append a value; numbers must grow. Returns how many values the key has now."""
+        return self.append(PyLong_AsLongLong(number), key, value)
+
+    cdef int append(self, long long number, key, value) except -1:
         cdef Py_hash_t key_hash = hash_of(key)
-        cdef long long entry_number = self._admitted(number, 1)
-        return self._linked(self._put(NOWHERE, entry_number, key, key_hash, value))
+        self._admit(number, 1)
+        return self._linked(self._put(NOWHERE, number, key, key_hash, value))
 
     def add_under(self, number, tuple keys not None, value, /):
         """Append a value that can be taken by each of several keys, no two of them equal.
 
         Returns the greatest number of values that one of these keys has now.
         """
-        cdef long long entry_number
+        cdef long long entry_number = PyLong_AsLongLong(number)
         cdef int last = NOWHERE, greatest = 0
         if not keys:
             raise ValueError("a value needs a key")
         for key in keys:
             hash_of(key)
-        entry_number = self._admitted(number, len(keys))
+        self._admit(entry_number, len(keys))
         for key in keys:
             last = self._put(last, entry_number, key, hash(key), value)
             greatest = max(greatest, self._linked(last))
@@ -137,6 +108,9 @@ cdef class KeyedFifo:
 
     def take(self, key, /):
         """Remove and return the oldest value of a key; None if it has none."""
+        return self.pop(key)
+
+    cdef object pop(self, key):
         return self._remove(self._oldest_of(key, hash_of(key)))
 
     def first(self, key, /):
@@ -233,14 +207,13 @@ cdef class KeyedFifo:
             link = &self._places[link[0]].next_in_cell[table]
         return link
 
-    cdef long long _admitted(self, number, Py_ssize_t keys) except? -1:
-        """The number of a new entry, for which there is room then."""
-        cdef long long entry_number = PyLong_AsLongLong(number)
+    cdef int _admit(self, long long number, Py_ssize_t keys) except -1:
+        """Make room for a new entry; its number must be one that may follow."""
         while keys > self._room - self._busy:
             self._grow()
-        if self._newest != NOWHERE and entry_number <= self._places[self._newest].codes[BY_NUMBER]:
+        if self._newest != NOWHERE and number <= self._places[self._newest].codes[BY_NUMBER]:
             raise ValueError("numbers must grow")
-        return entry_number
+        return 0
 
     cdef int _grow(self) except -1:
         """Add a free place, and its cells to each table."""

@@ -7,6 +7,8 @@ Digests are BLAKE2b, RFC 7693, of 16 bytes.
 
 from hashlib import blake2b
 
+from app.tracker.streams import BROKER_HEADERS
+
 cimport cython
 from cpython.unicode cimport PyUnicode_AsUTF8, PyUnicode_AsUTF8AndSize
 from libc.string cimport memcmp, strncmp
@@ -302,6 +304,19 @@ cdef class Reader:
         reading.note_table(self.by_header, reading.headers)
         reading.note_table(self.by_property, reading.properties)
         return reading.result()
+
+
+cdef frozenset broker_headers = BROKER_HEADERS
+
+
+cdef bint changes_headers(dict properties) except -1:
+    headers = properties.get("headers")
+    return bool(headers) and isinstance(headers, dict) and not broker_headers.isdisjoint(headers)
+
+
+def has_broker_headers(record, /):
+    """Tell whether a message has headers that may change until its next handover."""
+    return changes_headers(record.properties)
 
 
 cdef bint is_steady(dict table, frozenset revealing, bint is_properties) except -1:

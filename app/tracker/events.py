@@ -165,8 +165,8 @@ class ParticipantState(msgspec.Struct, frozen=True):
 class PendingCopy(msgspec.Struct, frozen=True, gc=False):
     """One routed copy that was not handed over yet; ``number`` counts the trace's copies.
 
-    ``recorded_at`` is in the tracker's time (`app.tracker.steady_time`), as is ``expires``, which
-    is 0 without an expiration and after a restart. ``participant`` is the publisher's number.
+    ``recorded_at`` is in the tracker's time (`app.tracker._pass.SteadyTime`), as is ``expires``,
+    which is 0 without an expiration and after a restart. ``participant`` is the publisher's number.
     """
 
     number: int

@@ -44,6 +44,7 @@ from typing import Any
 import msgspec
 
 from app.tracker import _names
+from app.tracker._names import has_broker_headers
 from app.tracker.records import Deliver, Publish, Record
 from app.tracker.streams import (
     BROKER_HEADERS,
@@ -160,14 +161,6 @@ def strip_annotations(deliver: Deliver) -> Iterator[Deliver]:
     for removals in [*dict.fromkeys(filter(None, sets))][:MOST_UNANNOTATED]:
         properties = {**deliver.properties, "headers": _omit(removals, headers)}
         yield msgspec.structs.replace(deliver, properties=properties)
-
-
-def has_broker_headers(record: Record) -> bool:
-    """Tell whether a message has headers that may change until its next handover."""
-    headers = record.properties.get("headers")
-    if not headers:
-        return False
-    return isinstance(headers, dict) and not BROKER_HEADERS.isdisjoint(headers)
 
 
 def death_digest(death: Death) -> int:

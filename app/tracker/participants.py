@@ -9,17 +9,18 @@ orders nothing.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import TypeAlias
 
 import msgspec
 
+from app.tracker._pass import Actor, Actors
 from app.tracker.events import ChannelState, ParticipantState, Reference
 from app.tracker.identity import Identities, Identity, Policy, SharedPlaces, awareness_between
 from app.tracker.lasts import LastEvents
 from app.tracker.records import Channel
-from itc import IdPool, Stamp, pack, receive
+from itc import IdPool, Stamp, pack
 from model.movers import is_mover
 from model.words import Awareness
 
@@ -34,28 +35,17 @@ _Crowd: TypeAlias = tuple[str | None, str | None]
 _Entry: TypeAlias = "tuple[int, LiveParticipant]"  # a channel's key and owner
 
 
-class LiveParticipant:
-    """A participant's live state; `stamp` is its last event's."""
+class LiveParticipant(Actor):
+    """A participant's live state."""
 
     __slots__ = (
         "base",
         "explained",
-        "ground",
-        "height",
         "hidden",
         "identity",
         "interval",
         "known",
-        "lamport",
-        "last",
-        "may_move",
         "missed",
-        "neighbours",
-        "number",
-        "published",
-        "reactions",
-        "seq",
-        "stamp",
     )
 
     def __init__(self, number: int, identity: Identity, interval: str, base: int) -> None:
@@ -65,45 +55,13 @@ class LiveParticipant:
         self.interval = interval
         self.base = base
         self.stamp = Stamp.of_interval(interval, base)
-        self.seq = 0
-        self.published = 0
-        self.reactions = self.explained = 0
-        self.known = self.missed = self.hidden = 0
-        self.lamport = 0
+        self.explained = self.known = self.missed = self.hidden = 0
         self.height = base
-        self.last: Reference | None = None
-        self.ground: Stamp | None = None
         self.neighbours = Neighbours()
 
     def stand_on(self, ground: Stamp) -> None:
         """Level the clock where no owner is left whose events it could tell apart."""
         self.stamp, self.ground = self.stamp.join(ground), ground
-
-    def advance(self, causes: Sequence[Reference] = ()) -> Reference:
-        """Stamp the participant's next event, after all its causes; return its reference."""
-        lamport = self.lamport
-        # One as a rule, which costs less alone. Packed here, while the tree is in the processor's
-        # cache.
-        if not causes:
-            stamp, self.height, packed = receive(self.stamp)
-        elif len(causes) == 1:
-            cause = causes[0]
-            stamp, self.height, packed = receive(self.stamp, cause.packed)
-            if cause.lamport > lamport:
-                lamport = cause.lamport
-        else:
-            stamp, self.height, packed = receive(self.stamp, *[cause.packed for cause in causes])
-            lamport = max(lamport, *[cause.lamport for cause in causes])
-        self.stamp = stamp
-        self.seq += 1
-        self.lamport = lamport = lamport + 1
-        self.last = reference = Reference(packed, lamport)
-        return reference
-
-    @property
-    def reacts(self) -> bool:
-        """Tell whether it has received anything, which may lead to its publishes."""
-        return self.seq > self.published
 
     def explain(self, ways: Iterable[Awareness]) -> None:
         """Count a publish with causes, by the ways in which the publisher knows of each."""
@@ -158,10 +116,10 @@ class Neighbours:
     Only at a place that several programs share do names tell programs apart (`awareness_between`).
     """
 
-    __slots__ = ("_acquainted", "_hearers", "_is_shared", "_only_hearers")
+    __slots__ = ("_acquainted", "_hearers", "_only_hearers", "is_shared")
 
     def __init__(self, *, is_shared: bool = False) -> None:
-        self._is_shared = is_shared
+        self.is_shared = is_shared
         self._hearers: Counter[str | None] = Counter()  # by clients' names
         self._only_hearers = 0  # that published nothing
         # By a conversation's key, who has met it: those that only publish, and `_HEARER` for any
@@ -187,7 +145,7 @@ class Neighbours:
         That is of participants that only receive, or only publish: to know such a key, the other
         is of the same program, or hears of it in another way.
         """
-        if not self._is_shared or (participant.reacts and participant.published):
+        if not self.is_shared or (participant.reacts and participant.published):
             return False
         is_echo = False
         number = _HEARER if participant.reacts else participant.number
@@ -205,7 +163,7 @@ class Neighbours:
         hearers = self._hearers
         if not hearers or identity.place is None:
             return False
-        if not self._is_shared or identity.client is None or self._only_hearers:
+        if not self.is_shared or identity.client is None or self._only_hearers:
             return True
         return None in hearers or identity.client in hearers
 
@@ -218,7 +176,7 @@ def awareness_from(
     return awareness_between(owner.identity, publisher.identity, places, halves=halves)
 
 
-class ParticipantRegistry:
+class ParticipantRegistry(Actors):
     """All participants of one trace, by channel. Deals numbers and intervals."""
 
     def __init__(
@@ -236,7 +194,7 @@ class ParticipantRegistry:
         # to compare, so each participant levels it before it acts again; otherwise clocks would
         # grow with every participant there ever was.
         self._ground = self.pool.ground()
-        self._by_channel: dict[Channel, _Entry] = {}
+        self._by_channel, self._actors = {}, {}
         self._by_connection: defaultdict[str, list[Channel]] = defaultdict(list)
         self._by_key: dict[str, LiveParticipant] = {}
         self._neighbours: dict[tuple[str, str | None], Neighbours] = {}
@@ -255,7 +213,6 @@ class ParticipantRegistry:
         self.next_participant = 1
         self.next_channel_key = 1
         self._new_channels: list[ChannelState] = []
-        self._actors: dict[int, LiveParticipant] = {}
         self._lasts = LastEvents()
         # Notes a channel's last event, where that need not be its participant's.
         self.note_last = None if policy is Policy.channel else self._lasts.note
@@ -375,17 +332,6 @@ class ParticipantRegistry:
                     vacant.append(identity)
             elif identity.is_one_of_many:
                 self._ended_keys.add(identity.key)
-
-    def actor(self, channel: Channel) -> _Entry:
-        """The channel's key and participant, both made when it is first seen."""
-        entry = self._by_channel.get(channel)
-        if entry is None:
-            entry = self._introduce(channel)
-        participant = entry[1]
-        if participant.ground is not self._ground:
-            participant.stand_on(self._ground)
-        self._actors[participant.number] = participant
-        return entry
 
     def retire_before(self, event_id: int) -> list[int]:
         """Give back the ids of participants, and forget channels, with no event from this id on.

@@ -15,13 +15,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-import msgspec
-
+from app.tracker._pass import SETTLED, Matches, QueueTally
 from app.tracker.events import Handover, Reference
 from app.tracker.records import Deliver
 
-# Several consumers of a queue act at once: their trace messages may be this far out of order (µs).
-SETTLED = 1_000_000
 MOST_QUEUES = 10_000
 # One in this many deliveries of a queue may be unmatched before they say nothing any more.
 RARE = 10
@@ -30,23 +27,12 @@ DEAD = frozenset({"x-death", "x-opt-deaths"})
 MOVED_HEADERS = DEAD | {"x-stream-offset"}
 
 
-class _QueueTally(msgspec.Struct):
-    """The last delivery of a queue that was matched, and the last that is settled."""
-
-    matched_at: int
-    cause: Reference
-    settled_at: int | None = None
-    settled: Reference | None = None
-    matched: int = 1
-    unmatched: int = 0
-
-
-class Suspicion:
+class Suspicion(Matches):
     """Follows the queues of one trace. Times in µs."""
 
     def __init__(self) -> None:
         # Not a dict, which would walk over all that made room to find the oldest.
-        self._queues: OrderedDict[str, _QueueTally] = OrderedDict()
+        self._queues: OrderedDict[str, QueueTally] = OrderedDict()
         self._suspects: list[Reference | None] = []
         self.start: int | None = 0
 
@@ -58,29 +44,15 @@ class Suspicion:
             if self.start is None or (handover.cause.id or 0) <= self.start:
                 continue
             queue = self._queues.setdefault(
-                handover.queue, _QueueTally(0, handover.cause, matched=0)
+                handover.queue, QueueTally(0, handover.cause, matched=0)
             )
             queue.cause = handover.cause
             queue.matched += 1
 
-    def note_match(self, deliver: Deliver, cause: Reference, moment: int) -> None:
-        """Note a first delivery whose publish was seen.
-
-        A publish before ``start`` says nothing of those behind it: other exchanges and queues were
-        taken then. None: they still are.
-        """
-        if self.start is None or (cause.id is not None and cause.id <= self.start):
-            return
-        queue = self._queues.get(deliver.queue)
-        if queue is None:
-            if len(self._queues) >= MOST_QUEUES:
-                self._queues.popitem(last=False)
-            self._queues[deliver.queue] = _QueueTally(moment, cause)
-            return
-        queue.matched += 1
-        if moment - queue.matched_at >= SETTLED or queue.settled is None:
-            queue.settled_at, queue.settled = queue.matched_at, queue.cause
-            queue.matched_at, queue.cause = moment, cause
+    def _begin(self, name: str, tally: QueueTally) -> None:
+        if len(self._queues) >= MOST_QUEUES:
+            self._queues.popitem(last=False)
+        self._queues[name] = tally
 
     def is_first(self, deliver: Deliver) -> bool:
         """Tell whether its queue may still hand out messages from before the trace."""
@@ -99,7 +71,7 @@ class Suspicion:
             return
         if moment - queue.matched_at >= SETTLED:
             self._suspects.append(queue.cause)
-        elif queue.settled is not None and moment - (queue.settled_at or 0) >= SETTLED:
+        elif queue.settled is not None and moment - queue.settled_at >= SETTLED:
             self._suspects.append(queue.settled)
 
     def take(self) -> list[Reference | None]:

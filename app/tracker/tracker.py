@@ -16,6 +16,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
+from app.tracker._pass import Stamping, SteadyTime
 from app.tracker.events import (
     Checkpoint,
     DeliveryOrigin,
@@ -25,11 +26,10 @@ from app.tracker.events import (
     RestorePoint,
     StampedEvent,
 )
-from app.tracker.fingerprint import fingerprint, has_broker_headers, strip_annotations
+from app.tracker.fingerprint import fingerprint, strip_annotations
 from app.tracker.identity import Identity, Policy, SharedPlaces, is_of_unix_socket
 from app.tracker.links.linker import Linker
 from app.tracker.links.memory import LinkCount
-from app.tracker.links.names import Names
 from app.tracker.links.rules import Rules
 from app.tracker.matching.matcher import Matcher
 from app.tracker.participants import ParticipantRegistry
@@ -52,13 +52,11 @@ from app.tracker.reorder import (
 )
 from app.tracker.replies import Replies
 from app.tracker.settlements import Settlements
-from app.tracker.steady_time import SteadyTime
 from app.tracker.step import Steps
 from app.tracker.suspicion import Suspicion, may_be_new
 from app.tracker.taken import ALL, Selection, Takes
 from itc import IdPool, MalformedError
 from model.deaths import LossWord
-from model.texts import is_reply
 from model.words import Match
 
 
@@ -137,9 +135,6 @@ def read_state(state: bytes) -> TrackerState:
         raise UnreadableCheckpointError(str(error)) from error
 
 
-# An enum's member by its name takes three times as long as a global.
-_NO_MATCH, _ROUTED = Match.none, Match.routed
-_UNRECEIVED = DeliveryOrigin(_NO_MATCH)
 _COUNTER_NAMES = {
     Match.unmatched: "unmatched",
     Match.redelivered: "redelivered",
@@ -162,7 +157,7 @@ _UNKNOWN = "; what became of {} until then is not known"
 EVENTS = "amq.rabbitmq.event"  # the broker's own messages, which nobody published
 
 
-class Tracker:
+class Tracker(Stamping):
     """Participants, matching and stamping of one trace."""
 
     def __init__(
@@ -228,26 +223,11 @@ class Tracker:
         """
         return [*self.steps(record, moment)]
 
-    def steps(self, record: Record, moment: int) -> Iterable[StampedEvent]:
-        """Do what `apply` does, an event at a time, as many may have waited for this record.
-
-        No other method may be called before the last of them.
-        """
-        # Nearly every record takes the first branch, where a microsecond is a twentieth.
-        replies = self._replies
-        publish = replies.direct_reply(record) if replies.are_awaited else None
-        mark = fingerprint(record)
-        self._time.hear(moment)
-        events: Iterable[StampedEvent]
-        if not self._window.span and not self._window.count:
-            events = (self._stamp(publish or record, moment, mark, None),)
-        else:
-            names = self._linker.read(record)
-            arrival = WaitingRecord(publish or record, moment, mark, self._time.time, names)
-            events = chain(self._admit(arrival), self._close_overdue())
-        if publish is not None and self._takes.deliveries(publish.routed_queues[0]):
-            return chain(events, self._reply(publish, moment))
-        return events
+    def _admit_all(self, record: Record, moment: int, mark: bytes) -> Iterator[StampedEvent]:
+        """Stamp a record, and others that it releases or that are overdue."""
+        names = self._linker.read(record)
+        arrival = WaitingRecord(record, moment, mark, self._time.time, names)
+        return chain(self._admit(arrival), self._close_overdue())
 
     def settle(self, settlement: Settlement, moment: int) -> None:
         """Take in the broker plugin's message, which reached us at ``moment``.
@@ -541,85 +521,11 @@ class Tracker:
             first = self._stamp_held(self._window.release(overdue))
             yield from self._with_released(chain(first, self._release(overdue)))
 
-    def _stamp(self, record: Record, moment: int, mark: bytes, names: Names | None) -> StampedEvent:
-        channel_key, participant = self.participants.actor(record.channel)
-        origin = _UNRECEIVED
-        quiet = self._quiet.covers(record)
-        match, cause, is_doubtful, is_explained = _NO_MATCH, None, False, True
-        if type(record) is Deliver:
-            origin = self._matcher.cause_of(record, mark, self._time.time)
-            is_explained = origin.match is not Match.unmatched or bool(origin.influences)
-            if not is_explained:
-                origin, mark = self._origin_elsewhere(record, mark, origin)
-            match, cause = origin.match, origin.cause
-            if match is _ROUTED and self._replies.are_awaited and is_reply(record.queue):
-                match = Match.untraced
-            is_doubtful = origin.is_doubtful
-        if names is None:
-            linker = self._linker
-            if cause is None or not is_explained:  # the headers may have changed on the way
-                names = linker.read(record)
-            else:
-                names = linker.names_of(record, cause)
-        message_names = names
-        if quiet:
-            self.counters.quiet += 1
-        reference, names, edges = self._steps.take(
-            channel_key,
-            participant,
-            record,
-            names,
-            () if cause is None else (cause,),
-            cause,
-            quiet,
-            (),
-            origin.influences,
-        )
-        self.settlements.last = reference
-        if type(record) is Publish:
-            self.counters.published += 1
-            if not has_broker_headers(record):
-                reference.names = (
-                    _without_causes(message_names) if message_names.causes else message_names
-                )
-            self._matcher.add_copies(record, mark, reference, participant.number, self._time.time)
-            if "reply_to" in record.properties:
-                self._replies.note(channel_key, record)
-            if self._replies.is_to_somebody(record):
-                lacks = Unreadable(UNTRACED_REPLY, "", "", b"", 0, moment)
-                self._omissions.append(Omission(lacks, reference, UNTRACED_REPLY, is_untraced=True))
-        elif type(record) is Deliver:
-            self.counters.received += 1
-            if match is not _ROUTED and (match is not Match.unmatched or self._is_missed(record)):
-                self._count(match)
-            self._matcher.handovers.note(record.queue, mark, reference, participant.number)
-            if self.settlements.channels:
-                self.settlements.count_delivery(record, reference, moment)
-            if origin.guess is not None:
-                if match is _ROUTED and is_explained:
-                    self._suspicion.note_match(record, origin.guess, moment)
-            elif match is Match.unmatched and self._is_missed(record):
-                has_forgotten = self._matcher.copies.has_forgotten(record.queue)
-                self._suspicion.note_unmatched(record, moment, has_forgotten=has_forgotten)
-        return StampedEvent(  # by place: by name it takes twice as long
-            record,
-            moment,
-            participant.number,
-            channel_key,
-            participant.seq,
-            participant.lamport,
-            participant.height,
-            participant.stamp,
-            match,
-            cause,
-            mark,
-            reference,
-            quiet,
-            names,
-            edges,
-            origin.candidates,
-            is_doubtful,
-        )
+    def _note_lost_reply(self, publish: Publish, reference: Reference, moment: int) -> None:
+        """Note a gap behind a publish that may have been handed over untraced."""
+        if self._replies.is_to_somebody(publish):
+            lacks = Unreadable(UNTRACED_REPLY, "", "", b"", 0, moment)
+            self._omissions.append(Omission(lacks, reference, UNTRACED_REPLY, is_untraced=True))
 
     def _is_missed(self, deliver: Deliver) -> bool:
         """Tell whether the trace takes the publish of an unmatched delivery."""
@@ -675,12 +581,6 @@ def _check_numbers(copies: Iterable[PendingCopy], next_copy: int) -> None:
             raise UnreadableCheckpointError(
                 f"the numbers of copies do not grow: {next_number} comes after {number}"
             )
-
-
-def _without_causes(names: Names) -> Names:
-    """The names in a publish's message for its deliveries."""
-    # `replace` takes three times as long.
-    return Names(names.ids, (), names.conversations, names.found_by, names.called)
 
 
 def _wait_keys_of(event: StampedEvent) -> list[WaitKey]:

@@ -25,7 +25,7 @@ def bodies(name: str, file: Path) -> list[str]:
     owner, _, function = name.rpartition(".")
     text = SOURCES[file]
     if file.suffix == ".pyx":
-        pattern = rf"^cdef class {owner}:.*?^    def {function}\(.*?(?=^    c?def |\Z)"
+        pattern = rf"^cdef class {owner}:.*?^    c?p?def [\w ]*{function}\(.*?(?=^    c?p?def |\Z)"
         return re.findall(pattern, text, re.MULTILINE | re.DOTALL)
     if f"def {function}(" not in text:
         return []

@@ -20,9 +20,9 @@ from app.traces.runs import run, stamper
 from app.traces.runs.attempts import Capture, RunningTrace
 from app.traces.runs.feed import Feed
 from app.tracker import Channel, Deliver, Publish, RestorePoint, Settlement
+from app.tracker._pass import MOST_STEP
 from app.tracker.events import Checkpoint
 from app.tracker.links import BUILT_IN, Rule, of_all
-from app.tracker.steady_time import MOST_STEP
 from app.tracker.taken import Selection
 from tests.introductions import NOBODY
 from tests.unit.run_ends import QuietSource, QuietStream

@@ -25,7 +25,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from app.tracker.events import Edge, NamedEvent, Reference
-from app.tracker.fingerprint import has_broker_headers
 from app.tracker.identity import Identity, SharedPlaces
 from app.tracker.links.memory import (
     LOOK_BACK,
@@ -68,8 +67,8 @@ class Linker:
         """
         self.unread: Counter[str] = Counter()
         self._go_by(rules)
-        self._memory = LinkMemory(limit)
-        self.note, self.forget_before = self._memory.note, self._memory.forget_before
+        self.memory = LinkMemory(limit)
+        self.forget_before = self.memory.forget_before
         self._limit = limit
         self._numbered = numbered
         self._stamped = stamped
@@ -80,7 +79,7 @@ class Linker:
     @property
     def has_forgotten(self) -> bool:
         """Tell whether an event that could be named had to make room."""
-        return self._memory.has_forgotten
+        return self.memory.has_forgotten
 
     @property
     def young(self) -> dict[str, int]:
@@ -115,7 +114,7 @@ class Linker:
         self.counts = counts
         self.unread.update(unread)
         self._rule_starts = young
-        self._memory.restore(events, has_forgotten=has_forgotten)
+        self.memory.restore(events, has_forgotten=has_forgotten)
 
     @property
     def reads_bodies(self) -> bool:
@@ -127,12 +126,6 @@ class Linker:
             rules = self._rules.rules
             self._rule_starts |= {rule.name: stamped for rule in rules if rule.looks_into_bodies}
 
-    def names_of(self, record: Record, message: Reference) -> Names:
-        """The names in a delivery's message: its publish's, unless the broker changed headers."""
-        if message.names is None or has_broker_headers(record):
-            return self.read(record)
-        return message.names
-
     def publishes_like(self, record: Record) -> tuple[list[Reference], bool]:
         """Publishes with a message's id and body, newest first; and whether these are all.
 
@@ -141,8 +134,8 @@ class Linker:
         key = self._rules.message_key(record)
         if key is None:
             return [], False
-        crowded = self._memory.crowd_of(key, 0)
-        events = self._memory.newest(key) if crowded is None else crowded[1]
+        crowded = self.memory.crowd_of(key, 0)
+        events = self.memory.newest(key) if crowded is None else crowded[1]
         publishes = [event.reference for event in events if not event.is_delivery]
         return publishes, not self.has_forgotten and not self.young
 
@@ -155,7 +148,7 @@ class Linker:
         """
         edges: list[Edge] = []
         links: list[tuple[list[NamedEvent], EdgeKind]] = []
-        rules, memory, number = self._rules.rules, self._memory, publisher.number
+        rules, memory, number = self._rules.rules, self.memory, publisher.number
         for rule_number, key in names.causes:
             rule = rules[rule_number]
             kind = _KINDS[rule.kind]
@@ -237,7 +230,7 @@ class Linker:
         return not all(self._is_near(key, number, place) for key in self.sure_keys(names))
 
     def _is_near(self, key: Key, number: int, place: str | None) -> bool:
-        crowded = self._memory.crowd_of(key, number)
+        crowded = self.memory.crowd_of(key, number)
         if crowded is not None and crowded[0]:
             return True
         return any(
@@ -247,7 +240,7 @@ class Linker:
                 and (identity := self._identity_of(event)) is not None
                 and identity.place == place
             )
-            for event in self._memory.newest(key)
+            for event in self.memory.newest(key)
         )
 
     def _resolve(
@@ -266,12 +259,12 @@ class Linker:
         """
         publishes = [event for event in events if not event.is_delivery]
         is_all = True
-        crowded = self._memory.crowd_of(key, publisher.number)
+        crowded = self.memory.crowd_of(key, publisher.number)
         if crowded is not None:
             acts, publishes = crowded
             local = [event for event in acts if event.is_delivery] or local or acts
             is_all = 0 < len(acts) <= LOOK_BACK
-        is_alone = not (rule.alone and self._memory.is_ambiguous(key))
+        is_alone = not (rule.alone and self.memory.is_ambiguous(key))
         owners = map(self._identity_of, publishes)
         is_copied = len({owner and owner.user for owner in owners}) > 1
         if not local or is_copied:
@@ -292,7 +285,7 @@ class Linker:
             return candidates, candidates[0].reference
         if not is_alone:
             return candidates, None
-        if _are_of_one(candidates) if is_all else not self._memory.is_ambiguous(key):
+        if _are_of_one(candidates) if is_all else not self.memory.is_ambiguous(key):
             return candidates, _message_of(candidates)
         return candidates, first_published(candidates, events) if is_all else None
 
@@ -306,7 +299,7 @@ class Linker:
     ) -> tuple[list[NamedEvent], Reference | None]:
         """Do what `_resolve` does where the publisher's program has no event with the key."""
         handed = [event for event in neighbours if event.is_delivery]
-        if self._memory.is_ambiguous(key):
+        if self.memory.is_ambiguous(key):
             is_all = len(events) < LOOK_BACK and not rule.alone
             return [*handed, *publishes], first_published(events, events) if is_all else None
         cause = _message_of(events)

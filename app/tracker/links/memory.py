@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from app.tracker._memories import KeyedFifo
+from app.tracker._pass import NamedEvents
 from app.tracker.events import NamedEvent, Reference
 from app.tracker.links.names import Key
 from model.sound import share
@@ -93,7 +93,7 @@ class _Crowd:
             self.last_other = None
 
 
-class LinkMemory:
+class LinkMemory(NamedEvents):
     """The last events that others may name.
 
     Nearly every message can be named, and few are. So events are noted in a row, and sorted by
@@ -102,12 +102,9 @@ class LinkMemory:
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._next = 1
-        self._events: KeyedFifo[Key, NamedEvent] = KeyedFifo()
+        self._limit, self._at_once, self._look_back = limit, AT_ONCE, LOOK_BACK
         self._crowds: dict[Key, _Crowd] = {}
         self._has_forgotten = False
-        self._pending: list[NamedEvent] = []  # not taken in yet, oldest first
 
     @property
     def has_forgotten(self) -> bool:
@@ -118,13 +115,6 @@ class LinkMemory:
         for event in events:
             self.note(event)
         self._has_forgotten |= has_forgotten
-
-    def note(self, event: NamedEvent) -> None:
-        """Remember an event that has keys; the oldest one makes room."""
-        pending = self._pending
-        pending.append(event)
-        if len(pending) >= AT_ONCE:
-            self._take_in()
 
     def newest(self, key: Key) -> list[NamedEvent]:
         """Up to `LOOK_BACK` events with a key, newest first."""
@@ -160,21 +150,6 @@ class LinkMemory:
             if event.reference.id is None or event.reference.id >= event_id:
                 return
             self._forget_oldest()
-
-    def _take_in(self) -> None:
-        """Sort the noted events by their keys."""
-        if not self._pending:
-            return
-        pending, events, limit = self._pending, self._events, self._limit
-        add_under, number = events.add_under, self._next
-        for event in pending:
-            if add_under(number, event.keys, event) > LOOK_BACK:
-                self._crowd(event)
-            if len(events) > limit:
-                self._forget_oldest()
-            number += 1
-        pending.clear()
-        self._next = number
 
     def _crowd(self, newest: NamedEvent) -> None:
         """Add the newest event to its keys' crowds; a new crowd gets all events of its key."""

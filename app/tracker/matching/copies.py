@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from app.tracker._memories import KeyedFifo
+from app.tracker._pass import Copies, Hold
 from app.tracker.events import LostCopy, PendingCopy, Reference
 from app.tracker.fingerprint import BYTES, brings_deaths, fingerprint_halves
 from app.tracker.matching.equals import EqualCopies
-from app.tracker.matching.holds import LOOK_BACK, Hold, Holds, Key, is_before
-from app.tracker.matching.queues import MOST_QUEUES, Queues, QueueTrail
+from app.tracker.matching.holds import LOOK_BACK, Holds, Key, is_before
+from app.tracker.matching.queues import MOST_QUEUES, Queues
 from app.tracker.records import Deliver, Publish
 from app.tracker.taken import Takes
 
@@ -27,7 +27,7 @@ LONG_EXPIRED = 60_000_000
 LONGEST = 12  # digits of a time in ms
 
 
-class WaitingCopies:
+class WaitingCopies(Copies):
     """The copies, by count and age (µs) within bounds; ``waiting`` by queue and fingerprint.
 
     None are kept of queues whose deliveries the trace does not take. ``dropped`` counts those
@@ -35,18 +35,10 @@ class WaitingCopies:
     """
 
     def __init__(self, most: int, age: int, queues: Queues, takes: Takes) -> None:
-        self._most, self._age, self._queues, self._takes = most, age, queues, takes
-        # Each under its fingerprint's halves.
-        self.waiting: KeyedFifo[Key, PendingCopy] = KeyedFifo()
+        self._age = age
         self.equals = EqualCopies(self.waiting)
         self.lost = Holds(MOST_LOST)
-        self.newly_lost: list[LostCopy] = []
-        self.next_number = 1
-        self._stored = 1  # copies from this number on are not
-        self._removals: list[int] = []
-        self.dropped = 0
         self._dropped_until = 0  # when the newest of them was recorded
-        self._ages_at = 0  # until then no copy is too old
         self._drop_queues: set[str] = set()  # the queues of copies that were dropped
         self._forgot_before = False  # or in any queue
 
@@ -59,7 +51,7 @@ class WaitingCopies:
         """Fill the memories, oldest first; lost copies are by queue and mark."""
         for queue, mark, cause in lost:
             self.lost.add((queue, mark[:BYTES]), Hold(cause, has_brought=brings_deaths(mark)))
-        self.next_number = self._stored = next_number
+        self.number_from(next_number)
         self._forgot_before = self.dropped > 0
         for copy in copies:
             self._wait(copy)
@@ -76,44 +68,6 @@ class WaitingCopies:
                 oldest = self.waiting.take((copy.queue, copy.fingerprint[:BYTES]))
                 if oldest is not None:
                     self._note_leaving(oldest)
-
-    def add(
-        self, publish: Publish, mark: bytes, cause: Reference, participant: int, moment: int
-    ) -> None:
-        """Remember one copy for each queue that a publish was routed to."""
-        # Runs for every publish, the next ones for every delivery: each call counts.
-        copies, number, states = self.waiting, self.next_number, self._queues.states
-        queues = publish.routed_queues
-        if not self._takes.is_all:
-            queues = tuple(filter(self._takes.deliveries, queues))
-        expires = 0 if "expiration" not in publish.properties else _expires(publish, moment)
-        for queue in queues:
-            copy = PendingCopy(number, queue, mark, cause, moment, participant, expires)
-            if len(mark) == BYTES:
-                if copies.add(number, (queue, mark), copy) > 1:
-                    self.equals.note(copy)
-            else:
-                self._wait(copy)
-            state = states.get(queue)
-            if state is None:
-                state = self._queues.add(queue, number)
-            state.push(number, participant)
-            number += 1
-        self.next_number = number
-        if moment > self._ages_at or len(copies) > self._most:
-            self._drop_excess(moment, len(queues) + AGED_AT_ONCE)
-
-    def take(self, key: Key, deliver: Deliver | None = None) -> PendingCopy | None:
-        """Take the oldest copy, if there is one, which is handed over or has died."""
-        copy = self.waiting.take(key)
-        if copy is None:
-            return None
-        queue = self._note_leaving(copy)
-        if queue is not None and deliver is not None:
-            queue.has_handed = True
-            if copy.recorded_at > queue.handed and "priority" not in deliver.properties:
-                queue.handed = copy.recorded_at
-        return copy
 
     def take_oldest(self, keys: Iterable[Key], deliver: Deliver | None = None) -> PendingCopy:
         """Take the oldest copy of several keys that have some."""
@@ -162,35 +116,19 @@ class WaitingCopies:
         queue = self._queues.states.get(name)
         return queue is None or queue.handed - CLEARLY_LATER <= self._dropped_until
 
-    def changes(self) -> tuple[list[PendingCopy], list[int], list[LostCopy]]:
-        """Copies (added, removed, lost) since the last call; short-lived ones only in the last."""
-        changes = self.waiting.since(self._stored), self._removals, self.newly_lost
-        self._stored, self._removals, self.newly_lost = self.next_number, [], []
-        return changes
-
     def _wait(self, copy: PendingCopy) -> None:
         keys = tuple((copy.queue, half) for half in fingerprint_halves(copy.fingerprint))
         if self.waiting.add_under(copy.number, keys, copy) > 1:
             self.equals.note(copy)
 
-    def _note_leaving(self, copy: PendingCopy) -> QueueTrail | None:
-        """Note that a copy has left its queue; returns that, if it is remembered."""
-        number = copy.number
-        if number < self._stored:
-            self._removals.append(number)
-        queue = self._queues.states.get(copy.queue)
-        if queue is not None:
-            queue.length -= 1
-        if self.equals.newest:
-            self.equals.note_leaving(copy)
-        return queue
-
-    def _drop_excess(self, moment: int, count: int) -> None:
+    def _drop_excess(self, moment: int, count: int) -> int:
+        """Drop copies that are too many or too old; return when others will be too old."""
+        ages_at = moment
         for _ in range(count):
             copy = self.waiting.oldest()
-            self._ages_at = self._age + (moment if copy is None else copy.recorded_at)
-            if copy is None or (len(self.waiting) <= self._most and moment <= self._ages_at):
-                return
+            ages_at = self._age + (moment if copy is None else copy.recorded_at)
+            if copy is None or (len(self.waiting) <= self._most and moment <= ages_at):
+                break
             self.waiting.take_oldest()
             self._note_leaving(copy)
             self.dropped += 1
@@ -199,16 +137,17 @@ class WaitingCopies:
                 self._drop_queues.add(copy.queue)
             else:
                 self._forgot_before = True
+        return ages_at
 
-
-def _expires(publish: Publish, moment: int) -> int:
-    """The time at which a publish expires (µs); 0 if it says none."""
-    expiration = publish.properties["expiration"]
-    if (
-        isinstance(expiration, str)
-        and expiration.isascii()
-        and expiration.isdigit()
-        and len(expiration) < LONGEST
-    ):
-        return moment + int(expiration) * 1_000
-    return 0
+    @staticmethod
+    def _expires(publish: Publish, moment: int) -> int:
+        """The time at which a publish expires (µs); 0 if it says none."""
+        expiration = publish.properties["expiration"]
+        if (
+            isinstance(expiration, str)
+            and expiration.isascii()
+            and expiration.isdigit()
+            and len(expiration) < LONGEST
+        ):
+            return moment + int(expiration) * 1_000
+        return 0

@@ -7,17 +7,16 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from app.tracker import _pass
 from app.tracker._memories import KeyedFifo
+from app.tracker._pass import NOBODYS, Hold
 from app.tracker.events import Handover, Influence, Reference
-from app.tracker.fingerprint import BROUGHT_BYTES, BYTES
 from app.tracker.records import Deliver
 from app.tracker.reorder import handover_of
 from model.words import EdgeKind
 
 Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
 Influences: TypeAlias = tuple[Influence, ...]
-
-NOBODYS = Reference(b"", 0)
 
 # The equal messages among which a redelivery looks back: enough for any sensible prefetch.
 LOOK_BACK = 64
@@ -46,48 +45,8 @@ class DeliveryCase(msgspec.Struct, gc=False):
         return deaths[0].time if deaths else None
 
 
-class Hold(msgspec.Struct, gc=False):
-    """A delivery that may come back: of a copy of ``cause``, or of another of the candidates.
-
-    With 0 candidates no publish is known, and the delivery stands for it, as it does for several
-    until it is handed over again: two such deliveries are of two messages. Without ``delivery`` it
-    is a copy that died and was handed to nobody, with the ``influences`` that led to that.
-    ``death`` is the time of its newest death as the broker wrote it; None where it is not known.
-    """
-
-    cause: Reference
-    candidates: int | None = None
-    delivery: Reference | None = None
-    participant: int = 0
-    death: Any = None
-    has_brought: bool = False  # deaths, as its publish had them
-    influences: Influences = ()
-    is_doubtful: bool = False  # there may be more influences
-
-
-class Holds:
+class Holds(_pass.Holds):
     """The last holds by queue and fingerprint; the oldest makes room."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._holds: KeyedFifo[Key, Hold] = KeyedFifo()
-        self._next = 1
-
-    def __len__(self) -> int:
-        return len(self._holds)
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self._holds
-
-    def add(self, key: Key, hold: Hold) -> None:
-        # With deaths that were brought it may be meant as it is, or whatever these are.
-        if hold.has_brought:
-            self._holds.add_under(self._next, (key, (key[0], key[1][:BROUGHT_BYTES])), hold)
-        else:
-            self._holds.add(self._next, key, hold)
-        self._next += 1
-        if len(self._holds) > self.most:
-            self._holds.take_oldest()
 
     def newest(self, key: Key, most: int = LOOK_BACK) -> list[Hold]:
         return self._holds.newest(key, most)
@@ -116,7 +75,7 @@ class Handovers(Holds):
     """The last deliveries; ``next`` becomes that of the delivery at hand."""
 
     def __init__(self, most: int) -> None:
-        super().__init__(most)
+        super().__init__()
         self.next = Hold(NOBODYS)
         # From before a restart none is known to be a dead letter.
         self._restored: KeyedFifo[bytes, Hold] = KeyedFifo()
@@ -130,14 +89,6 @@ class Handovers(Holds):
             self.add((handover.queue, mark), hold)
             if candidates != 0:
                 self._restored.add(number, mark, Hold(cause, candidates))
-
-    def note(self, queue: str, mark: bytes, delivery: Reference, participant: int) -> None:
-        """Remember the delivery at hand."""
-        hold = self.next
-        hold.delivery, hold.participant = delivery, participant
-        if hold.cause is NOBODYS:
-            hold.cause = delivery
-        self.add((queue, mark[-BYTES:]), hold)  # as `handover_of` has it
 
     def siblings(self, marks: Iterable[bytes]) -> list[Hold]:
         """The copies of which dead letters were handed over before a restart, by these marks.

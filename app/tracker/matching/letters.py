@@ -6,14 +6,13 @@ from typing import Any
 
 import msgspec
 
+from app.tracker._pass import NOBODYS, Hold
 from app.tracker.events import DeliveryOrigin, Influence, PendingCopy
 from app.tracker.fingerprint import BYTES, brings_deaths
 from app.tracker.matching.equals import candidates_of
 from app.tracker.matching.holds import (
     MOST_CANDIDATES,
-    NOBODYS,
     DeliveryCase,
-    Hold,
     Influences,
     Key,
     by_copy,

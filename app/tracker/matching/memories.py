@@ -6,9 +6,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from app.tracker._memories import KeyedFifo
+from app.tracker._pass import NOBODYS, Hold
 from app.tracker.events import DeliveryOrigin, PendingCopy, Reference
 from app.tracker.matching.copies import WaitingCopies
-from app.tracker.matching.holds import NOBODYS, DeliveryCase, Handovers, Hold, Key, is_before
+from app.tracker.matching.holds import DeliveryCase, Handovers, Key, is_before
 from app.tracker.matching.queues import Queues
 from app.tracker.taken import Takes
 from model.words import Match

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from app.tracker._memories import KeyedFifo
+from app.tracker._pass import QueueTrail
 from app.tracker.events import Influence, PendingCopy
 from app.tracker.matching.holds import DeliveryCase, Influences, Key
 from model.words import EdgeKind
@@ -14,36 +13,6 @@ _OVERFLOW = EdgeKind.overflow
 # Queues that are remembered, and publishers of each.
 MOST_QUEUES = 10_000
 MOST_PUSHERS = 64
-
-
-class QueueTrail(msgspec.Struct, gc=False):
-    """A queue: the newest copy's number of each participant that published to it.
-
-    ``length`` counts its copies. All that were recorded clearly before ``handed`` are gone.
-    ``newest`` and ``previous`` are the last two copies. ``has_handed`` some out; ``is_refilled``:
-    not only publishes come in; ``is_crowded``: not all publishers are known. ``letters_of`` are
-    queues whose dead letters come here.
-    """
-
-    pushers: dict[int, int] = {}
-    newest: int = 0
-    previous: int = 0
-    length: int = 0
-    handed: int = 0
-    has_handed: bool = False
-    is_refilled: bool = False
-    is_crowded: bool = False
-    letters_of: set[str] = set()
-
-    def push(self, number: int, participant: int) -> None:
-        """Note a copy that comes in."""
-        self.previous, self.newest = self.newest, number
-        self.length += 1
-        pushers = self.pushers
-        pushers[participant] = number
-        if len(pushers) > MOST_PUSHERS:
-            del pushers[next(iter(pushers))]
-            self.is_crowded = True
 
 
 class Queues:
@@ -58,7 +27,7 @@ class Queues:
         if len(self.states) >= MOST_QUEUES:
             self.states.clear()
             self.first_tracked = number
-        queue = self.states[name] = QueueTrail(is_crowded=self.first_tracked > 1)
+        queue = self.states[name] = QueueTrail(self.first_tracked > 1)
         return queue
 
     def note_refill(self, name: str) -> None:

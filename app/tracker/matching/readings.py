@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from app.tracker._pass import Hold
 from app.tracker.events import DeliveryOrigin
 from app.tracker.fingerprint import BYTES, of_stream
 from app.tracker.matching.equals import candidates_of
-from app.tracker.matching.holds import MOST_CANDIDATES, DeliveryCase, Hold, Key, by_copy, holders
+from app.tracker.matching.holds import MOST_CANDIDATES, DeliveryCase, Key, by_copy, holders
 from app.tracker.matching.letters import MAXLEN, match_held, match_letter
 from app.tracker.matching.memories import UNMATCHED, Memories
 from app.tracker.matching.origins import origins

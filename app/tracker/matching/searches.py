@@ -8,19 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from app.tracker._pass import NOBODYS, Hold
 from app.tracker.events import DeliveryOrigin, Influence, LostCopy, PendingCopy, Reference
 from app.tracker.fingerprint import BYTES, brings_deaths, is_addressed_as
 from app.tracker.matching import readings
 from app.tracker.matching.equals import candidates_of
-from app.tracker.matching.holds import (
-    LOOK_BACK,
-    MOST_CANDIDATES,
-    NOBODYS,
-    DeliveryCase,
-    Hold,
-    by_copy,
-    uncertain,
-)
+from app.tracker.matching.holds import LOOK_BACK, MOST_CANDIDATES, DeliveryCase, by_copy, uncertain
 from app.tracker.matching.letters import find_letter, match_held, match_letter, may_be, overflow
 from app.tracker.matching.memories import Memories
 from app.tracker.matching.origins import LAST_DEATH

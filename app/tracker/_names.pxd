@@ -1,0 +1,3 @@
+"""A part of `_names.pyx`, for other compiled modules."""
+
+cdef bint changes_headers(dict properties) except -1
