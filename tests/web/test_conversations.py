@@ -147,7 +147,7 @@ def test_what_took_longer_than_usual_says_since_when(told: Told, open_page: Open
     expect(slow).to_have_accessible_name(
         re.compile("stock, 275 ms, usually 50 ms, since 2026-01-02")
     )
-    expect(slow.locator(".usual")).to_have_count(2)  # what is usual, and what is beyond
+    expect(slow.locator(".usual")).to_have_count(3)  # to the median, to nine of ten, beyond
     expect(row(page, "order.new in billing").locator(".usual")).to_have_count(0)
     expect(page.locator(".conv-legend")).to_contain_text("usual, median to 9 of 10")
     page.get_by_role("button", name="Share").click()

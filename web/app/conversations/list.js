@@ -153,7 +153,7 @@ function Rows({ items, order }) {
         <td class="number" title=${one.position ? `Its last event came after ${took(one.seconds)}` : null}>${one.position
           ? html`<span class="soft">${ageOf(one.began_at)} so far</span>` : took(one.seconds)}</td>
         <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>
-        <td class="text">${said(inShort(one.sentence, one.participants, short))}</td>
+        <td class="text" title=${visible(one.sentence)}><span>${said(inShort(one.sentence, one.participants, short))}</span></td>
         <td class="name" title=${visible(one.participants.join(", "))}>${visible(few(one.participants.map(short)))}</td>
         ${several && html`<td><${Value} cut>${one.vhost}<//></td>`}
       </tr>`}

@@ -24,6 +24,7 @@ const TONES = {
   held: { fill: "--good-ground", stroke: "--good", dash: "5 3" },
 };
 export const USUAL = { fill: "--line", stroke: null };
+const LESS = { fill: "--sunk", stroke: null };
 export const USUAL_WORDS = "usual, median to 9 of 10";
 const BEYOND = { fill: "--bad", stroke: null };
 const CLEARLY = 1.5; // times the usual, and beyond what trace messages resolve
@@ -93,11 +94,11 @@ export function rowShapes({ message, copies, sub }, x, model, pixels) {
 /** The usual time of a bar that took clearly longer; else null. */
 const beyond = (usual, seconds) => (usual && seconds > Math.max(usual.p90 * CLEARLY, usual.p90 + LEAST_BEYOND) ? usual : null);
 
-/** The usual time behind a bar, from the median to nine of ten, and the part of the bar that is beyond. */
+/** The usual time behind a bar: up to the median, on to nine of ten, and the part of the bar that is beyond. */
 function spansOf({ usual, from, to, seconds: took, low, open }, x) {
   if (!usual || (low && !open)) return [];
   const span = (begin, end, y, height, tone) => ({ x: x(begin), y, width: Math.max(LEAST, x(end) - x(begin)), height, tone });
-  const spans = [span(from + usual.median, from + usual.p90, 1, ROW - 2, USUAL)];
+  const spans = [span(from, from + usual.median, 1, ROW - 2, LESS), span(from + usual.median, from + usual.p90, 1, ROW - 2, USUAL)];
   if (beyond(usual, took)) spans.push(span(Math.min(from + usual.p90, to), to, 1, 3, BEYOND));
   return spans;
 }

@@ -75,7 +75,7 @@ export default function Waterfall({ model: conversation, selected, share, onSele
 
   share.current = { drawing: async () => (await import("./waterfall-picture.js")).default(model, rows, await servicesIn(model)), name: `conversation-${model.answer.root}` };
 
-  return html`<div class="waterfall" style=${{ "--names": `${names}px` }}>
+  return html`<div class="waterfall" style=${{ "--names": `${names}px`, "--height": `${HEAD + rows.length * ROW}px` }}>
     <div class="conv-tools">
       <div class="tool"><button class="button small icon" aria-label="Zoom in (+)" title="Zoom in (+)" onClick=${() => setSpan(0.5, chosen)}><${Icon} name="plus" /></button>
         <button class="button small icon" aria-label="Zoom out (-)" title="Zoom out (-)" onClick=${() => setSpan(2, chosen)}><${Icon} name="minus" /></button>
@@ -85,7 +85,7 @@ export default function Waterfall({ model: conversation, selected, share, onSele
       <${Legend} kinds=${kinds} hasUsual=${usual?.size > 0} />
     </div>
     <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${ROW}
-      active=${active} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
+      active=${active} first=${selected === model.answer.root ? rows.findIndex(isStuck) : -1} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
       head=${html`<${Axis} span=${span} pixels=${pixels} x=${x} onSpan=${setSpan} />`}
       row=${(index, place) => html`<${Row} key=${keyOf(rows[index])} row=${rows[index]} place=${place} model=${model}
         selected=${selected} x=${x} pixels=${pixels} onFold=${fold} onTip=${setTip} onSelect=${onSelect} />`} />
@@ -128,6 +128,9 @@ async function servicesIn({ answer, lastEvent: to }) {
     return null; // busy: a picture without them is better than none
   }
 }
+
+/** Tell whether somebody who opens a conversation asks for this row. */
+const isStuck = ({ message: { outcome }, copies }) => (outcome === "failed" || outcome === "waiting") && copies.length > 0;
 
 /** The event that a row stands for. */
 const eventOf = ({ message, copies, sub }) => (sub ? (copies[0].deliveries.at(-1)?.event ?? message.event) : message.event);
