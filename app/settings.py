@@ -210,6 +210,9 @@ class Settings(BaseSettings):
     proposals: bool = True
     """Whether the service looks by itself, beside capture, for fields that tie messages together
     where few of them name their causes (docs/links.md)."""
+    redaction_key: SecretStr | None = Field(default=None, min_length=16)
+    """The secret of the digests that take the place of values (docs/redaction.md), of at least 16
+    characters. With another the same value has another digest."""
     indexed_headers: Names = ()
     """Headers by which events are found at once, separated by commas, beside those that rules of
     links look at."""

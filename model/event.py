@@ -200,6 +200,15 @@ class Event(NamedTuple):
         Display("Size", "How many bytes the whole body has.", usual=True),
     ]
     payload_sha256: Annotated[bytes | None, Storage("events.payload_sha256", null=True)]
+    redactions: Annotated[
+        tuple[str, ...] | None,
+        Storage("events.redactions", null=True),
+        Display(
+            "Redactions",
+            "The rules by which values in it were replaced before it was stored, and what was left "
+            "out whole; `null` for none.",
+        ),
+    ]
     trace_id: Annotated[int, Storage("events.trace_id", bits=32)]
     interval: Annotated[str, Storage("participants.interval")]
     height: Annotated[int, Storage("events.height")]

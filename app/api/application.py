@@ -28,6 +28,7 @@ from app.api.routes import (
     metrics,
     periods,
     queue_metrics,
+    redactions,
     reports,
     service,
     spans,
@@ -40,7 +41,7 @@ from app.settings import Settings
 
 # In the order of the document, and of matching.
 ROUTERS = [
-    *(module.router for module in (traces, links, assertions, events, periods, chain)),
+    *(module.router for module in (traces, links, redactions, assertions, events, periods, chain)),
     *(conversations.router, files.router, jobs.router, reports.topologies, reports.router),
     *(files.periods, conversations.failures, where.router, upkeep.router, upkeep.archives),
     *(spans.router, metrics.router, queue_metrics.router, service.router),

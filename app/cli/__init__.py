@@ -19,6 +19,7 @@ from app.cli import (
     files,
     local,
     mcp,
+    redactions,
     reports,
     rules,
     size,
@@ -78,6 +79,7 @@ PANELS = {
     "Maintain": (
         local.settings,
         local.migrate,
+        redactions.redactions,
         upkeep.jobs,
         files.export,
         files.period,

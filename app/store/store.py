@@ -18,6 +18,7 @@ from app.store.capture.gaps import Gaps
 from app.store.capture.link_rules import LinkRules
 from app.store.capture.proposals import RuleProposals
 from app.store.capture.quarantine import Quarantine
+from app.store.capture.redactions import Redactions
 from app.store.capture.retention import Retention
 from app.store.capture.traces import Traces
 from app.store.causality.chains import Chains
@@ -79,6 +80,7 @@ class Store:
         self.participants = Participants(database)
         self.aliases = Aliases(database)
         self.link_rules = LinkRules(database)
+        self.redactions = Redactions(database)
         self.proposals = RuleProposals(database)
         self.connections = Connections(database)
         self.jobs = Jobs(database, service)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from app.tracker import Policy
 from app.tracker.events import Checkpoint, ParticipantState, StampedEvent
 from app.tracker.links import Origin, TraceRule
+from app.tracker.redaction import Redaction
 from app.tracker.taken import ALL, Selection
 from model.described import INNER
 from model.payloads import Encoding, payload_text
@@ -131,6 +132,13 @@ class BrokerConnection(ClientConnection, frozen=True):
 
     id: int
     closed_at: int | None
+
+
+class TraceRedactions(msgspec.Struct, frozen=True):
+    """A trace's rules of redaction, and the sets of rules that held before, the latest first."""
+
+    rules: tuple[Redaction, ...] = ()
+    former: tuple[tuple[Redaction, ...], ...] = ()
 
 
 class HeldRule(msgspec.Struct, frozen=True):

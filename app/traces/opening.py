@@ -58,6 +58,7 @@ def pipeline_settings(settings: Settings, rules: tuple[Rule, ...]) -> PipelineSe
         ),
         link_rules=rules,
         indexed_headers=settings.indexed_headers,
+        redaction_key=settings.redaction_key,
         prefetch=settings.prefetch,
         check_seconds=settings.tracing_check_seconds,
         mark_seconds=settings.mark_seconds,

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
+from pydantic import SecretStr
 
 from app.errors import CheckpointError
 from app.stored.capture import Trace
@@ -48,6 +49,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     shared_places: tuple[str, ...] = ()
     link_rules: tuple[Rule, ...] = BUILT_IN
     indexed_headers: tuple[str, ...] = ()
+    redaction_key: SecretStr | None = None
 
     @property
     def found_by(self) -> Mapping[str, bool]:

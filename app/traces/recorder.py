@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from app.stored.capture import Batch
+from app.stored.capture import Batch, TraceRedactions
 from app.traces.life import Standing
 from app.traces.losses.audit import Audit, Ledger, Tally, directions_of
 from app.traces.losses.collectors import Collectors
@@ -25,6 +25,7 @@ from app.tracker import (
     StampedEvent,
 )
 from app.tracker.links import Rule, merge_rules
+from app.tracker.redaction import Redactor
 from model.times import now
 
 log = logging.getLogger(__name__)
@@ -79,6 +80,8 @@ class Recorder:
         self._own_rules: Sequence[Rule] = restored.own_rules  # of the virtual host
         # At first: rules may have changed while it did not run, in the file too.
         self._are_rules_due = True
+        self._redactions = TraceRedactions()
+        self.redactor: Redactor | None = None  # None without rules of redaction
         self.bodies = pipeline.trace.bodies  # they are stored
         self.window = Window(settings.prefetch, restored.window)
         self.last_event_id = restored.last_event_id
@@ -120,7 +123,9 @@ class Recorder:
         trace = pipeline.trace
         pipeline.gaps.epoch = epoch = await pipeline.store.leases.take(trace.id, trace.holder)
         restored = await pipeline.settings.restore(pipeline.store, trace, point)
-        return cls(pipeline, restored, epoch)
+        recorder = cls(pipeline, restored, epoch)
+        await recorder.look_at_redactions()
+        return recorder
 
     @property
     def ledger(self) -> Ledger:
@@ -152,6 +157,21 @@ class Recorder:
         own_rules = tuple(await pipeline.store.link_rules.list_own(pipeline.trace.id))
         if own_rules != self._own_rules:
             self._own_rules, self._are_rules_due = own_rules, True
+
+    async def look_at_redactions(self) -> None:
+        """Read the rules of redaction, which hold for all that is taken from now on.
+
+        Raises `OutageError`.
+        """
+        pipeline = self._pipeline
+        redactions = await pipeline.store.redactions.of_trace(pipeline.trace.id)
+        if redactions == self._redactions:
+            return
+        self._redactions = redactions
+        key = pipeline.settings.redaction_key
+        secret = "" if key is None else key.get_secret_value()
+        self.redactor = Redactor(redactions.rules, secret, redactions.former)
+        log.info("trace of %r: other rules of redaction hold", pipeline.trace.vhost)
 
     def take_up_rules(self) -> None:
         """Have the tracker go by the latest rules of links; no batch may be half stamped.

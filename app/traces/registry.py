@@ -27,6 +27,7 @@ from app.traces.upkeep import Upkeep
 from app.tracker import Counters, Policy, Quiet, Totals, Tracker, UnreadableCheckpointError
 from app.tracker.links import merge_rules
 from app.tracker.quiet import DEFAULT as QUIET
+from app.tracker.redaction import redaction_sentence
 from app.tracker.taken import ALL, Selection
 from app.tracker.taken import make_selection as selection_of
 
@@ -275,13 +276,19 @@ class TraceRegistry:
     async def _exclusions(self, trace: Trace) -> list[str]:
         """Sentences on what a trace does not take, and the rules that find nothing for that."""
         partly = [] if trace.taken.is_all else [trace.taken.sentence]
+        rules = (await self._store.redactions.of_trace(trace.id)).rules
+        if rules:
+            partly.append(
+                redaction_sentence(rules, has_key=self._settings.redaction_key is not None)
+            )
         if trace.bodies:
             return partly
         own_rules = await self._store.link_rules.list_own(trace.id)
-        rules = [
-            link_rule.rule for link_rule in merge_rules(self._settings.rules_of_all, own_rules)
+        unread = [
+            link_rule.rule.name
+            for link_rule in merge_rules(self._settings.rules_of_all, own_rules)
+            if link_rule.rule.looks_into_bodies
         ]
-        unread = [rule.name for rule in rules if rule.looks_into_bodies]
         names = f", so these rules of links find nothing there: {', '.join(unread)}"
         return [*partly, f"no bodies are taken{names if unread else ''}"]
 

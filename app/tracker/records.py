@@ -50,7 +50,8 @@ class Publish(_WithDeaths, frozen=True, tag=True, gc=False, omit_defaults=True):
 
     ``properties`` are the AMQP properties as JSON-safe values, ``headers`` among them;
     ``routed_queues`` are the final queues, whatever exchanges and bindings led there. ``sha256`` is
-    the digest of a `LARGE` body, and of any other empty. ``deaths`` are those in the headers.
+    the digest of a `LARGE` body, and of any other empty. ``deaths`` are those in the headers,
+    ``redactions`` the names of the rules by which values were replaced, and what was left out.
     """
 
     channel: Channel
@@ -61,6 +62,7 @@ class Publish(_WithDeaths, frozen=True, tag=True, gc=False, omit_defaults=True):
     body: bytes
     sha256: bytes = b""
     deaths: tuple[Death, ...] = ()
+    redactions: tuple[str, ...] = ()
 
     is_event: ClassVar[Literal[True]] = True
     event_type: ClassVar[int] = int(EventType.published)
@@ -84,6 +86,7 @@ class Deliver(_WithDeaths, frozen=True, tag=True, gc=False, omit_defaults=True):
     body: bytes
     sha256: bytes = b""
     deaths: tuple[Death, ...] = ()
+    redactions: tuple[str, ...] = ()
 
     is_event: ClassVar[Literal[True]] = True
     event_type: ClassVar[int] = int(EventType.received)

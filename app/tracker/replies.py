@@ -94,6 +94,7 @@ class Replies:
             reply.properties,
             reply.body,
             reply.sha256,
+            redactions=reply.redactions,
         )
 
     def reach(self, connection: str) -> bool:

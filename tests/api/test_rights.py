@@ -31,6 +31,7 @@ REPORT_ID = (
 TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
 CHAIN = "/itc_db/{vhost}/{from}/{to}/{file}"
 ALIAS = "/itc_db/participants/{vhost}/{participant}"
+REDACTION = "/itc_db/redactions/{vhost}/{name}"
 LINK_RULE = "/itc_db/links/{vhost}/{name}"
 ADOPTION = "/itc_db/proposals/{proposal}/adopt"
 ASSERTION = "/itc_db/assertions/{vhost}/{name}"
@@ -49,6 +50,9 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/links"): ("/itc_db/links?vhost=/", READ, 404),
     ("PUT", LINK_RULE): ("/itc_db/links/%2F/mine", WRITE, 404),
     ("DELETE", LINK_RULE): ("/itc_db/links/%2F/mine", WRITE, 404),
+    ("GET", "/itc_db/redactions"): ("/itc_db/redactions?vhost=/", READ, 404),
+    ("PUT", REDACTION): ("/itc_db/redactions/%2F/mine", WRITE, 404),
+    ("DELETE", REDACTION): ("/itc_db/redactions/%2F/mine", WRITE, 404),
     ("GET", "/itc_db/proposals"): ("/itc_db/proposals?vhost=/", READ, 404),
     ("POST", ADOPTION): ("/itc_db/proposals/none/adopt?vhost=/", WRITE, 404),
     ("GET", "/itc_db/assertions"): ("/itc_db/assertions?vhost=/", READ, 404),
@@ -138,6 +142,8 @@ SUCCESS = {
     ("PUT", COMPARISON): 201,
     ("PUT", ALIAS): 400,  # it says no alias
     ("DELETE", ALIAS): 404,  # it has no alias
+    ("PUT", REDACTION): 400,
+    ("DELETE", REDACTION): 404,
     ("PUT", LINK_RULE): 400,
     ("POST", ADOPTION): 404,  # there is none
     ("DELETE", LINK_RULE): 404,  # there is none

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from app.errors import LeaseLostError, OutageError
-from app.stored.capture import Batch, Trace
+from app.stored.capture import Batch, Trace, TraceRedactions
 from app.traces.life import TraceState
 from app.traces.losses.audit import Ledger
 from app.traces.pipeline import PipelineSettings
@@ -41,7 +41,7 @@ class FakeStore:
         self.answers.set()
         self.appended: list[Batch] = []
         self.batches = self.checkpoints = self.gaps = self.retention = self.leases = self
-        self.link_rules = self
+        self.link_rules = self.redactions = self
         self.epoch = 0
         self.own_rules: list[Rule] = [OWN]
         self.is_away = False
@@ -60,6 +60,9 @@ class FakeStore:
         return RestorePoint(
             b"", [], [], [], [], b"", ledger, last_event_id=7, link_rules=held, own_rules=(OWN,)
         )
+
+    async def of_trace(self, trace_id: int) -> TraceRedactions:
+        return TraceRedactions()
 
     async def list_own(self, trace_id: int) -> Sequence[Rule]:
         if self.is_away:

@@ -13,7 +13,7 @@ import pytest
 from app.broker.deliveries import Arrival
 from app.broker.own import OTHERS, About
 from app.errors import OutageError
-from app.stored.capture import Batch, PrunePlan, Trace
+from app.stored.capture import Batch, PrunePlan, Trace, TraceRedactions
 from app.traces import retention
 from app.traces.pipeline import PipelineSettings
 from app.traces.runs import run, stamper
@@ -99,8 +99,9 @@ class Store:
     def __init__(self) -> None:
         self.appended: list[Batch] = []
         self.batches = self.checkpoints = self.gaps = self.retention = self.leases = self
-        self.link_rules = self
+        self.link_rules = self.redactions = self
         self.own_rules: list[Rule] = []
+        self.rules_of_redaction = TraceRedactions()
         self.too_many = 0  # events, for what is to be kept
         self.order: list[str] = []
         self.looked = asyncio.Event()
@@ -112,6 +113,9 @@ class Store:
         self, trace_id: int, handovers: int, named: int, ahead: RestorePoint | None
     ) -> RestorePoint:
         return RestorePoint(b"", [], [], [], [], link_rules=of_all(BUILT_IN))
+
+    async def of_trace(self, trace_id: int) -> TraceRedactions:
+        return self.rules_of_redaction
 
     async def list_own(self, trace_id: int) -> Sequence[Rule]:
         self.looked.set()

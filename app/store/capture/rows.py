@@ -84,6 +84,7 @@ def event_rows(
             blob(record.sha256 or sha256(record.body).digest())
             if len(record.body) > body_bytes
             else absent,
+            texts[record.redactions] if record.redactions else absent,
             trace_id,
             event.height,
             blob(reference.packed),

@@ -329,6 +329,14 @@ own_link_rules = _table(
     Column("rule", Text, nullable=False),  # JSON
 )
 
+# People's rules of redaction for a trace, and the sets of rules before them, the latest first.
+redactions = _table(
+    "redactions",
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("rules", Text, nullable=False),  # `app.tracker.redaction.Redaction`, a JSON array
+    Column("former", Text, nullable=False),  # of such arrays
+)
+
 # The rules that a trace's messages suggest, as of the last look beside capture, and the counts of
 # that look.
 proposals = _table(

@@ -31,6 +31,7 @@ from app.traces.pipeline import Ending, Pipeline
 from app.traces.recorder import Recorder
 from app.traces.retention import AT_MOST, retain_some
 from app.traces.runs.acquaintance import Acquaintance
+from app.traces.runs.redaction import redact
 from app.traces.runs.sieve import SiftedError
 from app.traces.runs.stamper import Stamper, Stretch, identity
 from app.traces.status import Snapshot
@@ -128,6 +129,7 @@ class Run:
                 self._monitor.suspect_standstills(),
                 self._look(auditing, self._auditor.look),
                 self._look(RULES_SECONDS, recorder.look_at_rules, to_the_end=True),
+                self._look(RULES_SECONDS, recorder.look_at_redactions, to_the_end=True),
                 # Without marks no times are known.
                 self._look(QUEUE_SECONDS if settings.mark_seconds else 0.0, self._queues.look),
             )
@@ -192,6 +194,8 @@ class Run:
         messages: Sequence[Arrival] = ()
         if not stamper.is_behind:
             messages = await stream.batch(limit, settings.batch_seconds)
+            if self._recorder.redactor is not None:
+                await redact(messages, self._recorder, stream, stamper.resume)
         try:
             return await self._stamp(messages)
         except ItcError:
