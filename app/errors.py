@@ -26,6 +26,10 @@ class NotFoundError(ItcError):
     """The thing that the caller named does not exist, or the caller may not see it."""
 
 
+class UnseenError(NotFoundError):
+    """The broker does not show the caller the virtual host: no word tells whether it is there."""
+
+
 class NotTracedError(NotFoundError):
     """There never was a trace of this virtual host."""
 

@@ -155,6 +155,9 @@ class Settings(BaseSettings):
     `ITC_TRUSTED_PROXIES`; unset: half of all."""
     metrics_open: bool = False
     """Serve `/metrics` without asking for credentials."""
+    audit_log: File | None = None
+    """A file that gets a line of JSON for each request that somebody's rights decide
+    (docs/security.md); it is opened again once it was moved away."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest severity that is logged."""
     access_log: bool = False

@@ -12,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from app.api import openapi, problems
 from app.api.dashboard import Dashboard
+from app.api.layers.audit import AuditedRequests
 from app.api.layers.bodies import BoundedBody, HeadLikeGet, larger_bodies
 from app.api.layers.metrics import HttpMetrics, MeasuredRequests
 from app.api.layers.paths import PathSegments
@@ -37,6 +38,7 @@ from app.api.routes import (
     where,
 )
 from app.api.services import ServiceParts
+from app.api.signin.audit import AuditFile
 from app.settings import Settings
 
 # In the order of the document, and of matching.
@@ -90,6 +92,8 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
     app.add_middleware(BoundedBody, larger=larger_bodies(settings.otlp))
     app.state.http_metrics = HttpMetrics()
     app.add_middleware(MeasuredRequests, metrics=app.state.http_metrics)
+    if settings.audit_log is not None:
+        app.add_middleware(AuditedRequests, log=AuditFile(settings.audit_log))
     origins = frozenset(origin.lower() for origin in settings.cors_origins)
     app.add_middleware(Refusing, check=partial(same_origin, origins=origins))
     if settings.cors_origins:

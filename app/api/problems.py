@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match
 
+from app.api.signin.audit import decision_of
 from app.errors import (
     BadRequestError,
     ConflictError,
@@ -29,6 +30,7 @@ from app.errors import (
     QuotaError,
     TooLargeError,
     TooManyRequestsError,
+    UnseenError,
     WrongTypeError,
 )
 
@@ -64,6 +66,14 @@ SECURITY_HEADERS = {
 """Every answer carries them."""
 
 
+class SlowDownError(TooManyRequestsError):
+    """Too many requests, with the seconds after which another may succeed."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.retry_after = max(1, math.ceil(seconds))
+
+
 class FailedJobError(ItcError):
     """The job that the caller waited for failed; the text is the job's own reason."""
 
@@ -86,6 +96,8 @@ STATUS_OF: dict[type[ItcError], tuple[int, str]] = {
 # 403 and 405 come from the framework itself.
 WORD_OF = dict(STATUS_OF.values()) | {403: "cross_origin", 405: "method_not_allowed"}
 
+# Errors that deny a request for its caller, not for its words.
+_DENIALS = (NotAuthenticatedError, NotAuthorisedError, UnseenError)
 REALM = "rabbitmq-itc"
 
 # An error is never much longer than what it is about: how many faults of a request it names, how
@@ -93,14 +105,6 @@ REALM = "rabbitmq-itc"
 _MOST_FAULTS = 10
 _LONGEST_FAULT = 1_000
 _LONGEST_NAME = 100
-
-
-class SlowDownError(TooManyRequestsError):
-    """Too many requests, with the seconds after which another may succeed."""
-
-    def __init__(self, message: str, seconds: float) -> None:
-        super().__init__(message)
-        self.retry_after = max(1, math.ceil(seconds))
 
 
 def problem(
@@ -128,7 +132,16 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
 def _own_error(request: Request, error: Exception) -> Response:
     status, word = _row_of(error)
+    note_denial(request, error)
     return problem(status, word, str(error), _headers_for(request, error))
+
+
+def note_denial(request: Request, error: Exception) -> None:
+    """Note in the audit log's line that a request is denied, if this error says so."""
+    decision = decision_of(request.scope)
+    is_throttled = isinstance(error, SlowDownError) and decision.user is None
+    if is_throttled or isinstance(error, _DENIALS):
+        decision.denied = str(error)
 
 
 def _row_of(error: Exception) -> tuple[int, str]:
@@ -142,6 +155,7 @@ def status_of(request: Request, error: ItcError | HTTPException) -> tuple[int, s
     """Status, sentence and headers of an error, for an answer of another form."""
     if isinstance(error, HTTPException):
         return error.status_code, error.detail, dict(error.headers or {})
+    note_denial(request, error)
     return _row_of(error)[0], str(error), _headers_for(request, error)
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
+from app.api.problems import note_denial
 from app.api.services import Parts
 from app.api.signin.auth import User, sign_in
 from app.errors import ItcError, NotAuthorisedError
@@ -29,6 +30,7 @@ async def reason_to_drop(user: User, request: Request) -> str | None:
     try:
         await check_rights(user, request)
     except ItcError as error:
+        note_denial(request, error)
         return str(error)
     return None
 

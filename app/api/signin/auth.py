@@ -23,6 +23,7 @@ import msgspec
 from fastapi import Depends, Request
 
 from app.api.parameters import unescape
+from app.api.signin.audit import decision_of
 from app.api.signin.permissions import EVERYTHING_READ, ReadRights
 from app.api.signin.throttle import SignInAttempt, SignInThrottle
 from app.errors import (
@@ -31,6 +32,7 @@ from app.errors import (
     NotFoundError,
     OutageError,
     RefusedError,
+    UnseenError,
 )
 from app.settings import Settings, is_loopback
 
@@ -80,9 +82,9 @@ class User(msgspec.Struct, frozen=True):
         return self.vhosts is None or vhost in self.vhosts
 
     def must_see(self, vhost: str, thing: str = "virtual host") -> None:
-        """Raise `NotFoundError` about ``thing`` unless the user sees the virtual host."""
+        """Raise `UnseenError` about ``thing`` unless the user sees the virtual host."""
         if not self.sees(vhost):
-            raise NotFoundError(f"no such {thing}")
+            raise UnseenError(f"no such {thing}")
 
     def vhosts_to_list(self, vhost: str | None) -> frozenset[str] | None:
         """The virtual hosts of a list of one alone, or of all; raises `NotFoundError`."""
@@ -319,10 +321,26 @@ def _from_this_machine_only(name: str) -> str:
 
 async def sign_in(request: Request, vhost: str | None = None) -> User:
     authenticator: Authenticator = request.app.state.services.authenticator
+    decision = decision_of(request.scope)
+    decision.is_asked, decision.vhost = True, decision.vhost or vhost
     headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
     if len(headers) > 1:  # one of them may be right
         raise NotAuthenticatedError("one Authorization header, please")
-    return await authenticator.user(headers[0] if headers else None, client_of(request), vhost)
+    authorization = headers[0] if headers else None
+    decision.named = _name_in(authorization)
+    user = await authenticator.user(authorization, client_of(request), vhost)
+    decision.user = user.name
+    return user
+
+
+def _name_in(authorization: bytes | None) -> str | None:
+    """The name that a caller claims; None for a token's, and without one."""
+    if authorization is None or authorization[:6].lower() == b"bearer":
+        return None
+    try:
+        return parse_user(authorization)
+    except NotAuthenticatedError:
+        return None
 
 
 def client_of(request: Request) -> str:
