@@ -46,7 +46,7 @@ def conversation(
         as_json(answer)
     else:
         say(printable(answer["sentence"]))
-        say(", ".join(filter(None, (answer["outcome"], answer["done_by"]))))
+        say(", ".join(filter(None, (answer["state"].replace("_", " "), answer["done_by"]))))
         if answer["remaining"] is not None:
             say(printable(answer["remaining"]["sentence"]))
         for line in tree(answer):

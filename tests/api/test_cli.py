@@ -697,7 +697,7 @@ async def test_commands_say_what_the_answer_says_in_words_of_the_table(
     if command[0] != "failures":
         assert lines[0] == answer["sentence"]
     if command[0] == "conversation":
-        assert lines[1] == answer["outcome"] == "open"
+        assert lines[1] == answer["state"] == "unknown"
         assert all(is_of_table(part) for part in answer["sentence"].split(". "))
 
 
@@ -712,7 +712,7 @@ async def test_a_conversation_says_by_what_it_is_done(
 ) -> None:
     monkeypatch.setattr(Conversation, "done_by", "by its key")
     monkeypatch.setattr(assembly, "outcome_of", lambda *_, **__: Outcome.done)
-    assert (await run("conversation", ORDERED)).out.splitlines()[1] == "done, by its key"
+    assert (await run("conversation", ORDERED)).out.splitlines()[1] == "finished, by its key"
 
 
 async def test_a_sound_answer_may_be_required(run: Command) -> None:

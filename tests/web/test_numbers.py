@@ -1,19 +1,23 @@
-"""Numbers on the page are those of the API: of ten conversations, and of a queue.
+"""Numbers and sentences of page, command line and API: of ten conversations, and of a queue.
 
 An order that failed, one that was retried, one that waits, one that is slow, and six others.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.api import commands
 from tests.web.conftest import OpenPage
 from tests.web.orders import SERVICES
 from tests.web.service import Served
@@ -88,6 +92,43 @@ def test_ten_conversations_have_the_numbers_of_the_api(shop: Served, open_page: 
         )
         expect(head).to_contain_text(facts)
         of_messages(page, answer["messages"])
+
+
+def test_page_and_command_line_have_the_sentences_of_the_api(
+    shop: Served, open_page: OpenPage, tmp_path: Path
+) -> None:
+    page = open_page(shop)
+    env = {"ITC_URL": shop.url, "ITC_USER": "admin", "ITC_PASSWORD": "admin"}
+    failures = 0
+    for one in conversations(shop):
+        address = f"/itc_db/conversations/{one['root']}"
+        words = ("conversation", one["root"])
+        with ThreadPoolExecutor(1) as pool:  # Playwright's event loop runs in this thread
+            command = commands.completed(words, env, tmp_path, 60)
+            code, out, _ = pool.submit(asyncio.run, command).result()
+        answer = shop.answer(address)
+        sentence, state = answer["sentence"], answer["state"]
+        assert (code, answer["via"]) == (0, "links")
+        lines = out.splitlines()
+        assert lines[:2] == [sentence, ", ".join(filter(None, (state, answer["done_by"])))]
+        page.goto(f"{shop.url}/#/conversations?event={one['root']}")
+        head, names = page.locator(".conv-head"), answer["participants"]
+        expect(head.locator(".conv-sentence")).to_have_text(f"{in_short(sentence, names)}.")
+        for message in answer["messages"]:
+            if (failed := message["failure_sentence"]) is not None:
+                failures += 1
+                facts = head.locator(".conv-facts")
+                expect(facts).to_contain_text(in_short(failed, names))
+                [line] = [line for line in lines if line.lstrip().startswith("failed: ")]
+                assert f"failed: {failed}".startswith(line.strip().removesuffix("…"))
+    assert failures
+
+
+def in_short(sentence: str, participants: list[dict[str, Any]]) -> str:
+    """A sentence as the page has it, without users and places."""
+    for participant in participants:
+        sentence = sentence.replace(participant["name"], participant["name"].split("@")[0])
+    return sentence
 
 
 def of_messages(page: Page, messages: list[dict[str, Any]]) -> None:
