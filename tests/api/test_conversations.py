@@ -214,9 +214,9 @@ async def test_the_command_line_tells_a_conversation_as_a_tree(world: World, run
     await tell_links(world)
     done = await run("conversation", GOT)
     assert done.code == 0, done.err
-    first, outcome, *lines = done.out.splitlines()
+    first, state, *lines = done.out.splitlines()
     assert first == f"rpc led to 1 more message in under 1 ms. {OPEN}"
-    assert outcome == "open"
+    assert state == "unknown"
     assert [line.rpartition("(")[2] for line in lines] == [
         f"{event})" for event in (ASKED, SERVED, REPLIED, GOT)
     ]
@@ -230,9 +230,10 @@ async def test_the_command_line_tells_a_conversation_as_a_tree(world: World, run
 
 async def test_the_command_line_lists_conversations(world: World, run: Command) -> None:  # noqa: F811
     await tell_links(world)
-    table = await run("conversations", "/", "--outcome", "waiting")
-    assert table.code == 0, table.err
-    assert [line.split()[0] for line in table.out.splitlines()] == ["ROOT", str(INVOICED)]
+    for option in ("--outcome", "--state"):
+        table = await run("conversations", "/", option, "waiting")
+        assert table.code == 0, table.err
+        assert [line.split()[0] for line in table.out.splitlines()] == ["ROOT", str(INVOICED)]
     few = await run("conversations", "/", "-n", "2", "--json")
     assert (len(few.json["items"]), few.json["truncated"]) == (2, True)
     assert "there may be more" in few.err
