@@ -31,8 +31,13 @@ COMPILED = {
     "itc/_core.c": ["itc/_trees.h"],
     "app/broker/_wire.pyx": [],
     "app/tracker/_memories.pyx": ["app/tracker/_memories.pxd"],
-    "app/tracker/_names.pyx": ["app/tracker/_names.pxd"],
-    "app/tracker/_pass.pyx": ["app/tracker/_memories.pxd", "app/tracker/_names.pxd"],
+    "app/tracker/_names.pyx": [
+        *(f"app/tracker/{name}" for name in ("_blake2b.h", "_fields.pxd", "_names.pxd")),
+    ],
+    "app/tracker/_pass.pyx": [
+        *(f"app/tracker/{name}.pxd" for name in ("_fields", "_memories", "_names")),
+    ],
+    "app/store/capture/_rows.pyx": ["app/tracker/_fields.pxd"],
 }
 # Functions like Python's own, and no checks of what the types already say.
 CYTHON = {

@@ -48,25 +48,20 @@ LOOK_SECONDS = 0.0005
 RECORDED, PLAYED = "recorded", "played"
 PATIENCE_SECONDS = 600
 SERVER = "PostgreSQL's server"
-BEGINNING = "fingerprint"  # what is before is the start of a process
+BEGINNING = "stamping"  # what is before is the start of a process
 
 # The first that is in "file:function" of a frame, looked for from the innermost frame outwards.
 STEPS = {
     "rows.py:key_rows": "keys",
     "rows.py:edge_rows": "edges",
-    "rows.py:event_rows": "row",
+    "capture/batches.py:_next_rows": "row",
     "rows.py:": "checkpoint",
     "capture/settlements.py:": "checkpoint",
     "capture/batches.py:_store": "checkpoint",
     "capture/batches.py:_note": "checkpoint",
-    "tracker/links/": "links",
-    "tracker/fingerprint.py:": "fingerprint",
-    "tracker/digest.py:": "fingerprint",
-    "tracker/matching/": "matching",
-    "tracker/reorder.py:": "matching",
-    "tracker/step.py:": "clock",
-    "/itc/": "clock",
-    "app/tracker/": "tracker",
+    "app/tracker/": "stamping",
+    "runs/stamper.py:": "stamping",
+    "/itc/": "stamping",
     "app/broker/": "reading",
     "app/traces/": "run",
     "app/store/": "transaction",

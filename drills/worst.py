@@ -43,7 +43,7 @@ from app.broker._wire import DeliverySplitter
 from app.broker.deliveries import Arrival
 from app.broker.firehose import TRACE_EXCHANGE, parse
 from app.garbage import tune_garbage_collection
-from app.store.capture.rows import event_rows
+from app.store.capture._rows import event_rows
 from app.store.database.sqlite import Sqlite
 from app.tracker import Bounds, Policy, Publish, Settlement, Tracker, Unreadable
 from app.tracker.digest import digest

@@ -1,5 +1,6 @@
 """The types of `_names.pyx`."""
 
+from collections.abc import Callable
 from typing import Any
 
 from app.tracker.links.names import Names
@@ -26,5 +27,5 @@ class Reader:
 
 def has_broker_headers(record: Record, /) -> bool: ...
 def mark(
-    head: bytes, body: bytes, properties: dict[str, Any], revealing: frozenset[str], /
+    record: Record, encode: Callable[[Any], bytes], revealing: frozenset[str], /
 ) -> bytes | None: ...

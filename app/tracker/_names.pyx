@@ -5,13 +5,22 @@ app/tracker/links/probes.py.
 Digests are BLAKE2b, RFC 7693, of 16 bytes.
 """
 
-from hashlib import blake2b
-
-from app.tracker.streams import BROKER_HEADERS
-
 cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_AsUTF8, PyUnicode_AsUTF8AndSize
+from libc.stdint cimport uint8_t
 from libc.string cimport memcmp, strncmp
+
+from app.tracker._fields cimport at, check, place_of
+from app.tracker.records import Channel, Deliver, Publish
+from app.tracker.streams import BROKER_HEADERS, MQTT_CHANNEL
+
+cdef extern from "_blake2b.h":
+    ctypedef struct Blake2b:
+        pass
+    void begin_digest(Blake2b *) noexcept
+    void feed_digest(Blake2b *, const void *, size_t) noexcept
+    void end_digest(Blake2b *, uint8_t *) noexcept
 
 cdef extern from "Python.h":
     void PyObject_GC_UnTrack(object)
@@ -26,19 +35,23 @@ cdef enum:
     USES = 5
 
 
-cdef object copy_of_none = blake2b(digest_size=DIGEST).copy  # faster than to make one
+cdef bytes ended(Blake2b *digest):
+    cdef bytes made = PyBytes_FromStringAndSize(NULL, DIGEST)
+    end_digest(digest, <uint8_t *>PyBytes_AS_STRING(made))
+    return made
 
 
-cdef bytes digest_of(bytes data, bytes suffix=b""):
-    digest = copy_of_none()
-    digest.update(data)
-    if suffix:
-        digest.update(suffix)
-    return digest.digest()
+cdef inline void feed(Blake2b *digest, bytes data) noexcept:
+    feed_digest(digest, PyBytes_AS_STRING(data), len(data))
 
 
-cdef bytes framed(bytes data):
-    return len(data).to_bytes(4, "big") + data
+cdef void feed_length(Blake2b *digest, size_t length) noexcept:
+    """Take in the length of what follows (`framed`)."""
+    cdef uint8_t octets[4]
+    cdef int i
+    for i in range(4):
+        octets[i] = <uint8_t>(length >> 8 * (3 - i))
+    feed_digest(digest, octets, 4)
 
 
 cdef tuple untracked(tuple members):
@@ -115,6 +128,7 @@ cdef class Probe:
     cdef tuple conditions, uses
     cdef bint of_same_body
     cdef object call
+    cdef Blake2b begun  # digests: what has the prefix
 
     def __cinit__(
         self,
@@ -126,16 +140,28 @@ cdef class Probe:
         /,
     ):
         self.prefix, self.of_same_body, self.call = prefix, of_same_body, call
+        begin_digest(&self.begun)
+        if prefix is not None:
+            feed(&self.begun, prefix)
         self.conditions = tuple([Condition(*each) for each in conditions])
         self.uses = tuple([Use(*each) for each in uses])
 
     cdef bytes key(self, const char *text, size_t size, bytes body):
         """The key of a text, and of the body's ends where they count."""
+        cdef Blake2b digest = self.begun
+        cdef bytes size_of_body
+        cdef size_t end
         if not self.of_same_body:
-            return digest_of(self.prefix + text[:size])
-        end = min(len(body), BODY_END)
-        ends = b"%d:%b%b" % (len(body), body[:end], body[len(body) - end :])
-        return digest_of(self.prefix + framed(text[:size]) + framed(ends))
+            feed_digest(&digest, text, size)
+            return ended(&digest)
+        feed_length(&digest, size)
+        feed_digest(&digest, text, size)
+        end, size_of_body = min(len(body), BODY_END), b"%d:" % len(body)
+        feed_length(&digest, len(size_of_body) + 2 * end)
+        feed(&digest, size_of_body)
+        feed_digest(&digest, PyBytes_AS_STRING(body), end)
+        feed_digest(&digest, PyBytes_AS_STRING(body) + len(body) - end, end)
+        return ended(&digest)
 
 
 cdef dict table_of(dict compiled):
@@ -306,6 +332,21 @@ cdef class Reader:
         return reading.result()
 
 
+cdef struct Places:  # of a record's fields
+    Py_ssize_t channel, exchange, routing_keys, properties, body, sha256
+
+
+cdef Places places_of(kind):
+    cdef Places places
+    places.channel, places.exchange = place_of(kind, "channel"), place_of(kind, "exchange")
+    places.routing_keys, places.body = place_of(kind, "routing_keys"), place_of(kind, "body")
+    places.properties, places.sha256 = place_of(kind, "properties"), place_of(kind, "sha256")
+    return places
+
+
+cdef Places OF_PUBLISH = places_of(Publish), OF_DELIVER = places_of(Deliver)
+cdef Py_ssize_t NUMBER = place_of(Channel, "number")
+cdef object MQTT = MQTT_CHANNEL
 cdef frozenset broker_headers = BROKER_HEADERS
 
 
@@ -336,17 +377,33 @@ cdef bint is_steady(dict table, frozenset revealing, bint is_properties) except 
     return True
 
 
-def mark(
-    bytes head not None,
-    bytes body not None,
-    dict properties not None,
-    frozenset revealing not None,
-    /,
-):
-    """The digest of both; None where the properties are left to Python, as with a revealing name."""
+def mark(record not None, encode, frozenset revealing not None, /):
+    """The fingerprint of an ordinary record; None where Python has to make it.
+
+    So it does for large bodies, and where a name is revealing.
+    """
+    cdef Blake2b digest
+    cdef bint is_publish = type(record) is Publish
+    if not is_publish:
+        check(record, Deliver)
+    cdef Places *places = &OF_PUBLISH if is_publish else &OF_DELIVER
+    cdef dict properties = at(record, places.properties)
+    cdef tuple keys = at(record, places.routing_keys)
+    channel = at(record, places.channel)
+    check(channel, Channel)
+    if at(record, places.sha256) or at(channel, NUMBER) == MQTT:
+        return None
+    if properties.get("headers") == {}:  # as none; some libraries write it into each message
+        properties = properties.copy()
+        del properties["headers"]
+    exchange = at(record, places.exchange)
+    cdef bytes head = encode((exchange, keys[0] if keys else "", (), properties))
     try:
         if not is_steady(properties, revealing, True):
             return None
     except (TypeError, UnicodeEncodeError):  # a table of another kind, half a character
         return None
-    return digest_of(head, body)
+    begin_digest(&digest)
+    feed(&digest, head)
+    feed(&digest, at(record, places.body))
+    return ended(&digest)

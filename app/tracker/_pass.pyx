@@ -3,20 +3,17 @@
 
 Every record takes it, and most do nothing else. So the halves of the tracker's parts that it goes
 through are here, and each part's other half, in Python, inherits its own.
-
-Fields of records, names and references are read where they are in memory (`place_of`).
 """
 
 cimport cython
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF, Py_XDECREF
 
 from itertools import chain
-from types import MemberDescriptorType
 
 from msgspec.structs import astuple
 
+from app.tracker._fields cimport at, check, place_of, put
 from app.tracker._memories cimport KeyedFifo
 from app.tracker._names cimport changes_headers
 from app.tracker.events import NamedEvent, PendingCopy, Reference, StampedEvent
@@ -27,12 +24,6 @@ from itc import receive
 from itc.core import core
 from model.texts import is_reply
 from model.words import Awareness, EdgeKind, Match
-
-cdef extern from "structmember.h":
-    ctypedef struct PyMemberDef:
-        Py_ssize_t offset
-    ctypedef struct PyMemberDescrObject:
-        PyMemberDef *d_member
 
 cdef enum:
     BYTES = 16  # of a fingerprint without another half
@@ -50,31 +41,6 @@ cdef object NO_MATCH = Match.none, ROUTED = Match.routed, UNTRACED = Match.untra
 cdef object UNMATCHED = Match.unmatched
 cdef object KNOWN = Awareness.known, FORWARD = EdgeKind.forward, CANDIDATE = EdgeKind.candidate
 cdef object receive_compiled = receive if core is None else core.receive
-
-
-cdef Py_ssize_t place_of(kind, str name) except -1:
-    """The place of a field in the memory of each object of a class with slots."""
-    member = getattr(kind, name)
-    if type(member) is not MemberDescriptorType:
-        raise TypeError(f"{name} has no place in {kind}")
-    return (<PyMemberDescrObject *>member).d_member.offset
-
-
-cdef inline PyObject **slot(object owner, Py_ssize_t place) noexcept:
-    return <PyObject **>(<char *><PyObject *>owner + place)
-
-
-cdef inline object at(object owner, Py_ssize_t place):
-    """The value of a field of an object whose class is known."""
-    return <object>slot(owner, place)[0]
-
-
-cdef inline int put(object owner, Py_ssize_t place, object value) except -1:
-    cdef PyObject *former = slot(owner, place)[0]
-    Py_INCREF(value)
-    slot(owner, place)[0] = <PyObject *>value
-    Py_XDECREF(former)
-    return 0
 
 
 cdef struct Places:  # of a record's fields
@@ -101,12 +67,6 @@ cdef Py_ssize_t NUMBER_OF_COPY = place_of(PendingCopy, "number")
 cdef Py_ssize_t CAUSE_OF_COPY = place_of(PendingCopy, "cause")
 cdef Py_ssize_t MARK_OF_COPY = place_of(PendingCopy, "fingerprint")
 cdef Py_ssize_t TIME_OF_COPY = place_of(PendingCopy, "recorded_at")
-
-
-cdef int check(object value, kind) except -1:
-    if type(value) is not kind:
-        raise TypeError(f"not a {kind.__name__}: {value!r}")
-    return 0
 
 
 cdef class SteadyTime:

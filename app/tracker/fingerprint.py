@@ -48,7 +48,6 @@ from app.tracker._names import has_broker_headers
 from app.tracker.records import Deliver, Publish, Record
 from app.tracker.streams import (
     BROKER_HEADERS,
-    MQTT_CHANNEL,
     OFFSET,
     REVEALING,
     changes,
@@ -89,16 +88,10 @@ def fingerprint(record: Record) -> bytes:
     the second half of these. And 8 more for a publish that brings deaths along, for its address:
     dead letters like it come from another exchange, or by another key.
     """
+    mark = _names.mark(record, _encode, _REVEALING)
+    if mark is not None:  # nearly always
+        return mark
     key = record.routing_keys[0] if record.routing_keys else ""
-    if record.channel.number != MQTT_CHANNEL and not record.sha256:
-        properties = record.properties
-        if properties.get("headers") == {}:  # as none; some libraries write it into each message
-            properties = properties.copy()
-            del properties["headers"]
-        head = _encode((record.exchange, key, (), properties))
-        mark = _names.mark(head, record.body, properties, _REVEALING)
-        if mark is not None:  # nearly always
-            return mark
     is_plain = not has_broker_headers(record)
     deaths = record.deaths
     is_streamed = not is_plain and is_from_stream(record)

@@ -25,7 +25,8 @@ def bodies(name: str, file: Path) -> list[str]:
     owner, _, function = name.rpartition(".")
     text = SOURCES[file]
     if file.suffix == ".pyx":
-        pattern = rf"^cdef class {owner}:.*?^    c?p?def [\w ]*{function}\(.*?(?=^    c?p?def |\Z)"
+        start, deep = (rf"^cdef class {owner}:.*?^    ", "    ") if owner else ("^", "")
+        pattern = rf"{start}c?p?def [\w ]*{function}\(.*?(?=^{deep}c?p?def |\Z)"
         return re.findall(pattern, text, re.MULTILINE | re.DOTALL)
     if f"def {function}(" not in text:
         return []
@@ -41,7 +42,7 @@ def bodies(name: str, file: Path) -> list[str]:
 
 def test_a_message_takes_few_calls_from_the_socket_to_its_row() -> None:
     assert CALLS[0][0] == "Diversion.data_received"
-    assert CALLS[-1][2] == "app/store/capture/rows.py"
+    assert CALLS[-1][2] == "app/store/capture/_rows.pyx"
     assert 10 < len(CALLS) <= MOST_CALLS
 
 

@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from app.tracker import _names
 from app.tracker.fingerprint import _REVEALING, fingerprint
+from app.tracker.links import BUILT_IN, Rules
 from app.tracker.records import Channel, Deliver, Publish, Record
 from tests.leaks import growth
+from tests.oracles.names import names_in
 
 EDGES = [2**power - less for power in (5, 7, 8, 15, 16, 31, 32, 63) for less in (1, 0)]
 _texts = st.text(max_size=8) | st.sampled_from([size for size in EDGES if size <= 2**16]).map(
@@ -54,6 +57,17 @@ def test_any_message_has_the_same_mark(
         assert fingerprint(record) == marked
 
 
+@pytest.mark.parametrize("size", [*range(0, 140, 9), 127, 128, 255, 256, 257, 511, 513, 1024, 3000])
+def test_a_message_of_any_length_has_digests_as_hashlib_makes_them(size: int) -> None:
+    record = replace(record_of({"message_id": "7" * (size % 300)}, 1, True), body=b"x" * size)
+    marked = fingerprint(record)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_names, "mark", lambda *_: None)
+        assert fingerprint(record) == marked
+    rules = Rules(BUILT_IN)
+    assert set(rules.read(record).ids) == set(names_in(rules, record)[0].ids)
+
+
 def test_an_empty_table_of_headers_is_as_none_and_needs_no_python(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -69,9 +83,12 @@ def test_a_usual_message_is_marked_without_the_python_and_nothing_is_leaked() ->
     usual = {"message_id": "7", "headers": {"a": "b", "n": 300, "is": True, "none": None}}
     odd = [{"headers": {"a": []}}, {"message_id": "\ud800"}, {"headers": {"CC": "b"}}]
 
+    def repr_of(value: Any) -> bytes:
+        return repr(value).encode()
+
     def work() -> None:
-        assert _names.mark(b"head", b"body", usual, _REVEALING) is not None
+        assert _names.mark(record_of(usual, 1, True), repr_of, _REVEALING) is not None
         for each in odd:
-            assert _names.mark(b"head", b"body", each, _REVEALING) is None
+            assert _names.mark(record_of(each, 1, True), repr_of, _REVEALING) is None
 
     assert growth(work, 1_000) < 1_000

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ItcError, UnfitError
 from app.store.capture import gaps, link_rules, quarantine, rows, settlements
+from app.store.capture._rows import event_rows
 from app.store.capture.aliases import with_aliases
 from app.store.database import tables
 from app.store.database.chunks import chunks
@@ -139,7 +140,7 @@ class Batches(Subject):
         body_bytes = bounds.payload_max_bytes if batch.bodies else 0
         events = iter(batch.events)
         while new := _next_rows(dialect, trace_id, events, body_bytes, settled):
-            await dialect.insert_many(connection, tables.events, new)
+            await dialect.insert_many(connection, tables.EVENT_ROWS, new)
         # Sorted all at once, neighbours go into the same pages.
         additions = [
             (tables.keys, rows.key_rows(trace_id, batch.events)),
@@ -164,7 +165,7 @@ def _next_rows(
         portion = [*islice(events, CHECK_EVERY)]
         if not portion:
             break
-        new += rows.event_rows(dialect, trace_id, portion, body_bytes, settled)
+        new += event_rows(dialect, trace_id, portion, body_bytes, settled)
     return new
 
 

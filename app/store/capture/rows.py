@@ -1,106 +1,25 @@
 """The tracker's results as rows: tuples in the order of the tables' columns.
 
-References in them must have their ids already. Plain Python, because every event needs one:
-building 500 rows takes a few milliseconds, and an object mapper takes several times that.
+References in them must have their ids already. Those of events are in `_rows.pyx`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from hashlib import sha256
 from operator import attrgetter, itemgetter
 from typing import Any, TypeAlias
 
-import msgspec
-
-from app.store.capture.settlements import Settled
-from app.store.database.engine import Dialect
 from app.stored.spans import context_of
 from app.tracker.events import ChannelState, Edge, LostCopy, PendingCopy, StampedEvent
 from app.tracker.links.names import NO_NAMES, Key, Names
-from app.tracker.values import readable
 from model.words import IS_CONVERSATION, IS_FOUND_BY, Awareness, EdgeKind, EventType
 
 Row: TypeAlias = tuple[Any, ...]
 
-_encode = msgspec.json.Encoder().encode
-_MOST_TEXTS = 2_000  # lists of words
 _KEY = itemgetter(2)
 _channel_fields = attrgetter("node", "connection", "number", "user")
 _channel_state = attrgetter("last_event_id", "replies_to")
 _BOTH_ROLES = IS_CONVERSATION | IS_FOUND_BY
-
-
-class _Texts(dict[tuple[str, ...], str]):
-    """Lists of words as they are stored; most come again and again."""
-
-    def __missing__(self, words: tuple[str, ...]) -> str:
-        if len(self) >= _MOST_TEXTS:
-            self.clear()
-        text = self[words] = _encode(words).decode()
-        return text
-
-
-_TEXTS = _Texts()
-
-
-def event_rows(
-    dialect: Dialect,
-    trace_id: int,
-    events: Iterable[StampedEvent],
-    body_bytes: int,
-    settled: Settled,
-) -> list[Row]:
-    """Rows of ``events`` in the order of `OF_EVENTS`, each body cut to ``body_bytes``.
-
-    A body that is an AMQP 1.0 value is stored as text. ``settled`` is by the events' ids.
-    """
-    encode, texts, flags = _encode, _TEXTS, dialect.flags
-    absent, blob = dialect.absent, dialect.blob
-    unknown = (absent, absent, absent)
-    return [
-        (
-            reference.id,
-            +record.event_type,  # a plain number, in half the time that int takes
-            +event.match,
-            absent if event.cause is None else event.cause.id,
-            absent if event.candidates is None else event.candidates,
-            flags[event.is_doubtful],
-            event.participant,
-            event.seq,
-            event.lamport,
-            event.recorded_at,
-            record.exchange,
-            absent if record.queue is None else record.queue,
-            texts[record.routing_keys],
-            absent if record.routed_queues is None else texts[record.routed_queues],
-            flags[record.redelivered],
-            flags[event.quiet],
-            disposition,
-            settled_at,
-            encode(record.properties).decode(),
-            blob(record.body[:body_bytes]) if body_bytes else absent,
-            len(record.body),
-            blob(record.sha256 or sha256(record.body).digest())
-            if len(record.body) > body_bytes
-            else absent,
-            texts[record.redactions] if record.redactions else absent,
-            trace_id,
-            event.height,
-            blob(reference.packed),
-            event.channel_key,
-            blob(event.fingerprint),
-            blob(b"".join(event.names.ids)) if event.names.ids else absent,
-            hold,
-        )
-        for event in events
-        for reference in [event.reference]
-        for disposition, settled_at, hold in [settled.get(reference.id, unknown)]
-        # Most records have no type, and so are readable as they are.
-        for record in [
-            readable(event.record) if "type" in event.record.properties else event.record
-        ]
-    ]
 
 
 def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:

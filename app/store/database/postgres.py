@@ -111,6 +111,7 @@ class Postgres:
     flags = (False, True)
     absent = None
     blob = bytes
+    knows_usual = False
 
     def __init__(self, url: sa.URL, service: str | None = None) -> None:
         """Accepts libpq's ``sslmode`` too, since Spark's driver needs it in the same address.

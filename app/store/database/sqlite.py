@@ -25,6 +25,7 @@ from app.store.database.chunks import inserts, upserts
 from app.store.database.lanes import POOL_SECONDS, Lane
 from app.store.database.one_trip import all_rows, connect_sqlite, in_its_thread
 from app.store.database.searched import Writing, keys
+from app.store.database.tables import EVENT_ROWS, USUAL, events
 from model.bodies import searchable
 from model.words import EdgeKind
 
@@ -62,8 +63,10 @@ for _type, _unchanged in _UNCHANGED.items():
 # SQLite calls Python's handler after this many instructions: about every millisecond.
 INSTRUCTIONS_BETWEEN_LOOKS = 20_000
 
-EVENTS = "events"
 ABSENT = -1
+# A statement of which all rows have the usual values says these itself: to bind a value, and to
+# make NULL of one, takes as long as to put it into the row.
+_REST = tuple(ABSENT if value is None else value for value in USUAL.values())
 
 # Settings that the file keeps, and only a writer may set. The order matters: auto_vacuum can only
 # be set before the first page is written, and the switch to WAL writes it.
@@ -139,6 +142,7 @@ class Sqlite:
     flags = (0, 1)
     absent = ABSENT
     blob = bytearray
+    knows_usual = True
 
     def __init__(self, url: sa.URL, service: str | None = None) -> None:
         """Refuse a database in memory: readers and the writer have separate connections."""
@@ -411,26 +415,46 @@ async def _insert(
     begin = 0
     for size in ROWS_A_STATEMENT:
         end = len(rows) - (len(rows) - begin) % size
-        values = [
-            tuple(itertools.chain.from_iterable(rows[first : first + size]))
-            for first in range(begin, end, size)
-        ]
-        if values:
-            statement = _insert_statement(table, size, suffix)
-            await connection.exec_driver_sql(statement, values)
+        portions = (rows[first : first + size] for first in range(begin, end, size))
         begin = end
+        for is_usual, alike in itertools.groupby(portions, partial(_are_usual, table)):
+            rest = () if is_usual or table is not EVENT_ROWS else _REST
+            values = [_values(portion, rest) for portion in alike]
+            statement = _insert_statement(table, size, suffix, is_usual)
+            await connection.exec_driver_sql(statement, values)
+
+
+def _are_usual(table: sa.TableClause, rows: Sequence[tuple[Any, ...]]) -> bool:
+    """Tell whether the values at the ends of all rows are left out, as they are the usual ones."""
+    return table is EVENT_ROWS and max(map(len, rows)) < len(EVENT_ROWS.columns)
+
+
+def _values(rows: Sequence[tuple[Any, ...]], rest: tuple[Any, ...]) -> tuple[Any, ...]:
+    values: list[Any] = []
+    for row in rows:
+        values += row  # takes less than a chain of them
+        if rest and len(row) < len(EVENT_ROWS.columns):
+            values += rest
+    return tuple(values)
 
 
 @functools.cache
-def _insert_statement(table: sa.TableClause, rows: int, suffix: str) -> str:
+def _insert_statement(table: sa.TableClause, rows: int, suffix: str, is_usual: bool) -> str:
     if table is keys:
         return _insert_keys(rows)
-    of_events = table.name == EVENTS
-    places = (
-        f"nullif(?, {ABSENT})" if of_events and column.nullable else "?" for column in table.columns
-    )
-    row = f"({', '.join(places)})"
-    return f"{inserts(table)} VALUES {', '.join([row] * rows)}{suffix}"
+    count, places = itertools.count(1), []
+    for _ in range(rows):
+        row = []
+        for column in table.columns:
+            if is_usual and column.name in USUAL:
+                row.append("NULL" if USUAL[column.name] is None else str(USUAL[column.name]))
+                continue
+            place = f"?{next(count)}"
+            if table is EVENT_ROWS and events.c[column.name].nullable:
+                place = f"iif({place} = {ABSENT}, NULL, {place})"  # no call, as nullif would be
+            row.append(place)
+        places.append(f"({', '.join(row)})")
+    return f"{inserts(table)} VALUES {', '.join(places)}{suffix}"
 
 
 def _insert_keys(rows: int) -> str:

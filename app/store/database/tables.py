@@ -26,7 +26,9 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    column,
     false,
+    table,
     text,
     true,
 )
@@ -172,6 +174,26 @@ OF_EVENTS: tuple[Field, ...] = tuple(
     field for field in (*FIELDS, *UNREAD) if field.table == "events"
 )
 """The fields that have a column in `events`, in the order of its columns."""
+
+USUAL: dict[str, int | None] = {
+    "candidates": None,
+    "doubtful": 0,
+    "redelivered": 0,
+    "quiet": 0,
+    "settlement": None,
+    "settled_at": None,
+    "payload_sha256": None,
+    "redactions": None,
+    "hold": None,
+}
+"""Values that nearly all events have, in the order of the columns."""
+
+EVENT_ROWS = table(
+    "events",
+    *(column(field.column) for field in OF_EVENTS if field.column not in USUAL),
+    *map(column, USUAL),
+)
+"""The columns of `events` in the order of `app.store.capture.rows.event_rows`."""
 
 
 def _column(field: Field) -> Column[Any]:

@@ -1,0 +1,131 @@
+# cython: boundscheck=False
+"""Rows of events and of their keys, of which every event needs some."""
+
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING
+
+from hashlib import sha256
+
+from msgspec.json import Encoder
+
+from app.tracker._fields cimport at, check, place_of
+from app.tracker.events import Reference, StampedEvent
+from app.tracker.links.names import Names
+from app.tracker.records import Publish
+from app.tracker.values import readable
+
+cdef enum:
+    MOST_TEXTS = 2_000  # lists of words
+
+cdef Py_ssize_t RECORD = place_of(StampedEvent, "record"), MATCH = place_of(StampedEvent, "match")
+cdef Py_ssize_t RECORDED_AT = place_of(StampedEvent, "recorded_at")
+cdef Py_ssize_t PARTICIPANT = place_of(StampedEvent, "participant")
+cdef Py_ssize_t CHANNEL = place_of(StampedEvent, "channel_key"), SEQ = place_of(StampedEvent, "seq")
+cdef Py_ssize_t LAMPORT = place_of(StampedEvent, "lamport")
+cdef Py_ssize_t HEIGHT = place_of(StampedEvent, "height"), CAUSE = place_of(StampedEvent, "cause")
+cdef Py_ssize_t MARK = place_of(StampedEvent, "fingerprint"), NAMES = place_of(StampedEvent, "names")
+cdef Py_ssize_t REFERENCE = place_of(StampedEvent, "reference")
+cdef Py_ssize_t QUIET = place_of(StampedEvent, "quiet")
+cdef Py_ssize_t CANDIDATES = place_of(StampedEvent, "candidates")
+cdef Py_ssize_t DOUBTFUL = place_of(StampedEvent, "is_doubtful")
+cdef Py_ssize_t ID = place_of(Reference, "id"), PACKED = place_of(Reference, "packed")
+cdef Py_ssize_t IDS = place_of(Names, "ids")
+
+cdef object encode = Encoder().encode
+cdef dict texts = {}  # lists of words as they are stored; most come again and again
+cdef tuple UNSETTLED = (None, None, None)
+
+
+cdef str text_of(tuple words):
+    text = texts.get(words)
+    if text is None:
+        if len(texts) >= MOST_TEXTS:
+            texts.clear()
+        text = texts[words] = (<bytes>encode(words)).decode()
+    return text
+
+
+cdef inline object bytes_of(bytes data, bint as_array):
+    """Bytes as the database's driver takes them."""
+    if as_array:
+        return PyByteArray_FromStringAndSize(PyBytes_AS_STRING(data), len(data))
+    return data
+
+
+def event_rows(dialect, trace_id, events, Py_ssize_t body_bytes, dict settled not None):
+    """Rows of ``events`` in the order of `EVENT_ROWS`, each body cut to ``body_bytes``.
+
+    A body that is an AMQP 1.0 value is stored as text. ``settled`` is by the events' ids. Where the
+    dialect knows the usual values (`USUAL`), a row of which all are so ends before them.
+    """
+    cdef list rows = []
+    cdef bint as_array = dialect.blob is bytearray, knows_usual = dialect.knows_usual
+    cdef bint is_publish, is_doubtful, is_redelivered, is_quiet
+    cdef dict properties
+    cdef bytes body, digest
+    cdef tuple ids, row
+    absent, flags = dialect.absent, dialect.flags
+    for event in events:
+        check(event, StampedEvent)
+        record, reference, cause = at(event, RECORD), at(event, REFERENCE), at(event, CAUSE)
+        properties = record.properties
+        if "type" in properties:  # else it is readable as it is
+            record = readable(record)
+            properties = record.properties
+        names = at(event, NAMES)
+        check(reference, Reference)
+        check(names, Names)
+        is_publish, body, ids = type(record) is Publish, record.body, at(names, IDS)
+        row = (
+            at(reference, ID),
+            record.event_type,
+            +at(event, MATCH),  # a plain number
+            absent if cause is None else cause.id,
+            at(event, PARTICIPANT),
+            at(event, SEQ),
+            at(event, LAMPORT),
+            at(event, RECORDED_AT),
+            record.exchange,
+            absent if is_publish else record.queue,
+            text_of(record.routing_keys),
+            text_of(record.routed_queues) if is_publish else absent,
+            (<bytes>encode(properties)).decode(),
+            bytes_of(body[:body_bytes], as_array) if body_bytes else absent,
+            len(body),
+            trace_id,
+            at(event, HEIGHT),
+            bytes_of(at(reference, PACKED), as_array),
+            at(event, CHANNEL),
+            bytes_of(at(event, MARK), as_array),
+            bytes_of(ids[0] if len(ids) == 1 else b"".join(ids), as_array) if ids else absent,
+        )
+        candidates, disposition = at(event, CANDIDATES), settled.get(at(reference, ID))
+        is_doubtful, is_quiet = at(event, DOUBTFUL), at(event, QUIET)
+        is_redelivered = not is_publish and record.redelivered
+        if (
+            knows_usual
+            and candidates is None
+            and disposition is None
+            and len(body) <= body_bytes
+            and not record.redactions
+            and not (is_doubtful or is_redelivered or is_quiet)
+        ):
+            rows.append(row)
+            continue
+        word, moment, hold = disposition or (absent, absent, absent)
+        digest = b"" if len(body) <= body_bytes else record.sha256 or sha256(body).digest()
+        rows.append(
+            (
+                *row,
+                absent if candidates is None else candidates,
+                flags[is_doubtful],
+                flags[is_redelivered],
+                flags[is_quiet],
+                word,
+                moment,
+                bytes_of(digest, as_array) if digest else absent,
+                text_of(record.redactions) if record.redactions else absent,
+                hold,
+            )
+        )
+    return rows
