@@ -1,4 +1,4 @@
-"""What is said of real clients' conversations: `python -m tests.clients.endings [LIBRARY ...]`.
+"""What is said of real clients' conversations: `python -m tests.clients.endings --help`.
 
 Each library's pipeline runs beside the whole service. While it runs and at rest the service is
 asked for the outcome of every conversation; the programs' diaries tell afterwards which of them had
@@ -9,6 +9,7 @@ that the one cannot have led to the other, for certain.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 import tempfile
@@ -62,7 +63,7 @@ async def ask(store: Store, vhost: str) -> Asked:
     return Asked(max((event.id for event in events), default=0), outcomes, sentences)
 
 
-async def row(broker: Broker, vhost: str, library: str, folder: Path) -> list[str]:
+async def row(broker: Broker, vhost: str, library: str, folder: Path, times: int) -> list[str]:
     """A line of the table."""
     url, chosen = f"sqlite:///{folder / 'itc.db'}", LIBRARIES[library]
     service = Service(broker, url, folder, {"ITC_SHARED_PLACES": ",".join(EVERYWHERE)})
@@ -73,7 +74,7 @@ async def row(broker: Broker, vhost: str, library: str, folder: Path) -> list[st
             if not chosen.declares:
                 pipeline.add_queues()
             for program, command in chosen.commands.items():
-                front = pipeline.start(program, command, requests=2 * chosen.requests)
+                front = pipeline.start(program, command, requests=2 * times * chosen.requests)
             answers, end = list[Asked](), asyncio.create_task(pipeline.truth(front))
             while not end.done():
                 await asyncio.sleep(ASK_SECONDS)
@@ -160,17 +161,21 @@ async def soundness(service: Service, store: Store, vhost: str, judge: Judge) ->
 
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description="What is said of real clients' conversations.")
+    parser.add_argument("libraries", nargs="*", metavar="LIBRARY", help="all, if none is named")
+    parser.add_argument("--plugin", action="store_true", help="with the broker plugin")
+    parser.add_argument("--times", type=int, default=1, help="as many requests so many times")
+    chosen = parser.parse_args()
     print(
         "| library | links | conversation | doubts | unrelated |\n|---|---|---|---|---|", flush=True
     )
     with tempfile.TemporaryDirectory() as name:
         build(Path(name))
-        plugins = (NAME,) if "--plugin" in sys.argv else ()
-        chosen = [each for each in sys.argv[1:] if each != "--plugin"]
+        plugins = (NAME,) if chosen.plugin else ()
         with RabbitNode(plugins=plugins, plugins_folder=Path(name)) as broker:
-            for library in chosen or LIBRARIES:
+            for library in chosen.libraries or LIBRARIES:
                 with broker.fresh_vhost() as vhost, tempfile.TemporaryDirectory() as folder:
-                    cells = asyncio.run(row(broker, vhost, library, Path(folder)))
+                    cells = asyncio.run(row(broker, vhost, library, Path(folder), chosen.times))
                 print(f"| {' | '.join(cells)} |", flush=True)
 
 

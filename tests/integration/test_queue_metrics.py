@@ -27,7 +27,7 @@ from tests.integration.conftest import until
 from tools.servers import RabbitNode
 
 MESSAGES = 6
-HELD_SECONDS, WAIT_SECONDS = 2.0, 5.0  # of a message at its consumer; before there is one
+HELD_SECONDS, WAIT_SECONDS = 1.0, 3.0  # of a message at its consumer; before there is one
 CLOSE = 0.05  # share by which times may differ
 REJECTED, RETURNED = ("1", "4", "5"), ("2", "3")
 KINDS: dict[str, dict[str, Any]] = {
@@ -41,7 +41,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long(30))])
 async def service(
     request: pytest.FixtureRequest, broker: RabbitNode, tmp_path: Path
 ) -> AsyncIterator[Service]:
