@@ -22,6 +22,16 @@ async def test_what_leads_to_nothing_leaves_no_conversation_open(store: Store, v
     assert {each.outcome for each in page.items} == {Outcome.done}, "lists say the same"
 
 
+@pytest.mark.parametrize("via", [Via.links, Via.conversation])
+async def test_a_burst_of_another_type_hides_no_dead_end(store: Store, via: Via) -> None:
+    """As where all of a type are handled before the first of another, and in the same queue."""
+    records = run(APPLICATIONS["a worker that answers one type of two"].programs, 80, 3)
+    noted = [each for each in records if each.record.properties["type"] == "noted"]
+    burst = [each for each in records if each not in noted[12:]]
+    at_rest = await verdict(store, "/", burst, 1.0, via)
+    assert at_rest.decided == at_rest.ended == 80, at_rest.sentences
+
+
 async def test_quiet_events_before_its_first_do_not_hide_how_a_program_began(
     store: Store,
 ) -> None:

@@ -2,7 +2,8 @@
 
 A kind is a participant, a queue and a message type. It is a dead end where three of its deliveries
 at least are not young, nothing that the participant published names one of its last ones, and
-nothing that names no cause has a key of one. Of a busy queue the newest are all young.
+nothing that names no cause has a key of one. Of a busy queue the newest are all young; where they
+are of other kinds, those around the delivery itself are looked at.
 
 Who waits for two messages, or gathers many, and names one of them or goes on by its key, looks like
 that too. So what the participant publishes must need none of the kind: it is a message that it
@@ -25,7 +26,7 @@ from model.happened import ConversationEvent
 from model.words import EdgeKind, EventType
 
 # Deliveries of a kind; those of its queue, and all events of its participant, that are looked at.
-LEAST_ALIKE, MOST_ALIKE, MOST_OF_QUEUE, MOST_BACK = 3, 32, 64, 1_000
+LEAST_ALIKE, MOST_ALIKE, MOST_OF_QUEUE, MOST_NEXT, MOST_BACK = 3, 32, 64, 256, 1_000
 # A participant's first events; by how many more publishes than deliveries of a kind it shows that
 # it needs none, as it may have had some in hand before; its last publishes by each way; and in all.
 MOST_FIRST, LEAST_BEYOND, MOST_OF_WAY, MOST_PUBLISHES = 256, 3, 16, 256
@@ -35,14 +36,20 @@ PublishKind: TypeAlias = tuple[str, tuple[str, ...], str]
 """An exchange, routing keys, and a message type."""
 
 _OF_PARTICIPANT = " FROM events WHERE trace_id = :trace AND participant = :participant"
-_NEWEST = text(
-    "SELECT e.id FROM (SELECT id, height, type, quiet, queue"  # noqa: S608  our own words
-    f"{_OF_PARTICIPANT} AND height <= coalesce("
-    "(SELECT height FROM events WHERE trace_id = :trace AND id = :last), 9223372036854775807)"
-    " ORDER BY height DESC LIMIT :back) AS e"
-    " WHERE e.type = :received AND NOT e.quiet AND e.queue = :queue"
-    " ORDER BY e.height DESC LIMIT :most"
-).bindparams(back=MOST_BACK, most=MOST_OF_QUEUE, received=int(EventType.received))
+_BOUND = "(SELECT height FROM events WHERE trace_id = :trace AND id = :bound)"
+
+
+def _of_queue(condition: str, order: str, most: int) -> TextClause:
+    return text(
+        "SELECT e.id FROM (SELECT id, height, type, quiet, queue"  # noqa: S608  our own words
+        f"{_OF_PARTICIPANT} AND height {condition} ORDER BY height {order} LIMIT :back) AS e"
+        " WHERE e.type = :received AND NOT e.quiet AND e.queue = :queue"
+        f" ORDER BY e.height {order} LIMIT :most"
+    ).bindparams(back=MOST_BACK, most=most, received=int(EventType.received))
+
+
+_NEWEST = _of_queue(f"<= coalesce({_BOUND}, 9223372036854775807)", "DESC", MOST_OF_QUEUE)
+_NEXT = _of_queue(f">= {_BOUND}", "ASC", MOST_NEXT)
 _LAST_OLD = text(
     f"SELECT max(id) AS id FROM (SELECT id, recorded_at{_OF_PARTICIPANT}"  # noqa: S608
     " ORDER BY height DESC LIMIT :back) AS e WHERE e.recorded_at <= :until"
@@ -135,8 +142,12 @@ class DeadEnds:
         last_old = (await self._select(_LAST_OLD, kind.participant, **old_until))[0].id
         alike: set[int] = set()
         old = 0
-        for bound in (None, last_old or last):
-            rows = await self._select(_NEWEST, kind.participant, queue=kind.queue, last=bound)
+        # In a burst those around it are of its kind where none of the newest of its queue is.
+        around = ((_NEXT, last), (_NEWEST, last))
+        for query, bound in ((_NEWEST, None), (_NEWEST, last_old or last), *around):
+            if (query, bound) in around and old >= LEAST_ALIKE:
+                break
+            rows = await self._select(query, kind.participant, queue=kind.queue, bound=bound)
             events = await self._read([row.id for row in rows])
             newest = [event for event in events.values() if DeliveryKind.of(event) == kind][
                 -MOST_ALIKE:
