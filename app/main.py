@@ -27,6 +27,7 @@ from app.api.tail import Tail
 from app.broker.lengths import ready_in
 from app.broker.management import ManagementApi
 from app.broker.opening import BrokerParts
+from app.broker.provider import IdentityProvider
 from app.errors import ItcError, SettingsError
 from app.extras import check_spark
 from app.jobs.opening import open_folders, open_jobs
@@ -166,7 +167,15 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
         intake = IntakeBounds(days=settings.retention_days)
         yield ServiceParts(
             settings=settings,
-            authenticator=authenticator(settings, broker.management),
+            authenticator=authenticator(
+                settings,
+                broker.management,
+                IdentityProvider(
+                    broker.management.oauth_settings,
+                    settings.oauth_client_id,
+                    settings.oauth_scope,
+                ),
+            ),
             broker=broker.management,
             lengths=partial(ready_in, settings.amqp_url.reveal()),
             traces=traces,

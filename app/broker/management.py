@@ -19,6 +19,7 @@ import httpx2
 import msgspec
 
 from app.broker.announced import connection_of
+from app.broker.provider import OAuthSettings, read_settings
 from app.errors import (
     BadRequestError,
     NotAuthenticatedError,
@@ -236,6 +237,14 @@ class ManagementApi:
     async def visible_vhosts(self, authorization: bytes) -> frozenset[str]:
         vhosts = await self._as_user(authorization, "/api/vhosts?columns=name", list[_Resource])
         return frozenset(vhost.name for vhost in vhosts)
+
+    async def oauth_settings(self) -> OAuthSettings | None:
+        """The identity provider that the broker tells its own page; None without one."""
+        for path in ("/api/auth", "/js/oidc-oauth/bootstrap.js"):
+            response = await self._send("GET", path, auth=None)
+            if response.is_success:
+                return read_settings(response.text)
+        return None
 
     # As the service
 

@@ -115,6 +115,8 @@ _WITHOUT_IT = {
     ("PUT", "/itc_db/restamp"),
     ("POST", "/v1/traces"),
     ("GET", "/itc_db/whoami"),
+    ("GET", "/itc_db/sign-in"),
+    ("POST", "/itc_db/sign-in"),
     ("GET", "/metrics"),
     ("GET", "/metrics/queues"),
     ("GET", "/health/live"),

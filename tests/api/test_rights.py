@@ -113,6 +113,8 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/whoami"): ("/itc_db/whoami", READ, LISTS),
     ("GET", "/metrics"): ("/metrics", READ, LISTS),
     ("GET", "/metrics/queues"): ("/metrics/queues", READ, LISTS),
+    ("GET", "/itc_db/sign-in"): ("/itc_db/sign-in", OPEN, SAME),
+    ("POST", "/itc_db/sign-in"): ("/itc_db/sign-in", OPEN, 400),
     ("GET", "/health/live"): ("/health/live", OPEN, LISTS),
     ("GET", "/health/ready"): ("/health/ready", OPEN, LISTS),
     ("GET", "/openapi.json"): ("/openapi.json", OPEN, SAME),
@@ -142,6 +144,7 @@ SUCCESS = {
     ("PUT", COMPARISON): 201,
     ("PUT", ALIAS): 400,  # it says no alias
     ("DELETE", ALIAS): 404,  # it has no alias
+    ("POST", "/itc_db/sign-in"): 400,  # it brings no code
     ("PUT", REDACTION): 400,
     ("DELETE", REDACTION): 404,
     ("PUT", LINK_RULE): 400,
@@ -239,7 +242,10 @@ async def test_who_is_not_signed_in_gets_nothing(tmp_path: Path, credentials: st
     ):
         found = await statuses(client, NOT_SIGNED_IN[credentials], basic("admin", "secret"))
 
-    assert found == {key: 200 if right == OPEN else 401 for key, (_, right, _) in ROUTES.items()}
+    assert found == {
+        key: SUCCESS.get(key, 200) if right == OPEN else 401
+        for key, (_, right, _) in ROUTES.items()
+    }
 
 
 @pytest.mark.parametrize("name", USERS)
@@ -284,8 +290,10 @@ async def test_nobody_is_let_in_while_the_broker_is_away(
         answer = await client.request(method, path, headers=basic("administrator", "secret"))
         found[method, route] = answer.status_code
 
-    needs_nobody = ("/health/live", "/openapi.json")
-    assert found == {key: 200 if key[1] in needs_nobody else 503 for key in ROUTES}
+    needs_nobody = ("/health/live", "/openapi.json", "/itc_db/sign-in")
+    assert found == {
+        key: SUCCESS.get(key, 200) if key[1] in needs_nobody else 503 for key in ROUTES
+    }
 
 
 async def test_metrics_are_open_where_the_settings_say_so(tmp_path: Path) -> None:

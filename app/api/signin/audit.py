@@ -26,7 +26,7 @@ class Decision(msgspec.Struct):
     """The decision about a request, in the making: whose it is, and why it is denied.
 
     ``user`` is as the broker calls it, None while it is not known; ``named`` is what the caller
-    calls itself.
+    calls itself, or its token: the broker may call all of a client's users by the client's name.
     """
 
     user: str | None = None
@@ -83,7 +83,7 @@ def line_of(decision: Decision, scope: Mapping[str, Any], path: str, status: int
     return AuditLine(
         iso_time(now()),
         decision.user,
-        None if decision.user is not None else decision.named,
+        None if decision.named == decision.user else decision.named,
         client[0] if client else "",
         scope["method"],
         path,

@@ -26,6 +26,7 @@ from app.api.parameters import unescape
 from app.api.signin.audit import decision_of
 from app.api.signin.permissions import EVERYTHING_READ, ReadRights
 from app.api.signin.throttle import SignInAttempt, SignInThrottle
+from app.api.signin.tokens import token_rights, token_subject
 from app.errors import (
     NotAuthenticatedError,
     NotAuthorisedError,
@@ -37,7 +38,8 @@ from app.errors import (
 from app.settings import Settings, is_loopback
 
 if TYPE_CHECKING:
-    from app.broker.management import ManagementApi
+    from app.broker.management import BrokerUser, ManagementApi
+    from app.broker.provider import IdentityProvider, ProviderClient
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ _LONGEST_BASIC = 2_048  # base64 of a name (255 bytes at most) and a password of
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # RFC 6750's b64token
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NOBODY_SIGNS_IN = "the broker's management API is away: nobody can sign in now"
+_CODES = "codes"  # the name under which the throttle counts codes of the identity provider
 _NO_CREDENTIALS = "no credentials"  # the name under which the throttle counts invalid credentials
 _LOOK_AGAIN_SECONDS = 1.0  # between queries about a virtual host that a user may just have got
 _LOG_EVERY = 60.0  # seconds between two lines about an outage
@@ -123,6 +126,12 @@ class OpenAccess:
     ) -> User:
         return User("anonymous", frozenset({WRITING_TAG}), None, EVERYTHING_READ)
 
+    async def oauth(self) -> ProviderClient | None:
+        return None
+
+    async def redeem(self, code: str, verifier: str, redirect_uri: str, address: str) -> str:
+        raise NotAuthenticatedError("nobody signs in here")
+
 
 class BrokerAuthenticator:
     """Asks the broker, believes its answer for some seconds, and slows guessing down.
@@ -139,8 +148,10 @@ class BrokerAuthenticator:
         failures: int = FREE_FAILURES,
         loopback_users: tuple[str, ...] = ("guest",),
         clock: Callable[[], float] = time.monotonic,
+        provider: IdentityProvider | None = None,
     ) -> None:
         self._broker = broker
+        self._provider = provider
         self._cache_seconds = cache_seconds
         self._cache_users = cache_users
         self._loopback_users = frozenset(loopback_users)
@@ -165,6 +176,25 @@ class BrokerAuthenticator:
         if self._is_too_far(user.name, address):  # a token, whose user is known only now
             raise NotAuthenticatedError(_from_this_machine_only(user.name))
         return user
+
+    async def oauth(self) -> ProviderClient | None:
+        """The client that a page is at the broker's identity provider; None without one."""
+        return None if self._provider is None else await self._provider.client()
+
+    async def redeem(self, code: str, verifier: str, redirect_uri: str, address: str) -> str:
+        """The token for a code of the provider; guessing is slowed down as with passwords."""
+        if self._provider is None:
+            raise NotAuthenticatedError("nobody signs in through a provider here")
+        attempt = self._throttle.admit(_CODES, address)
+        try:
+            token = await self._provider.redeem(code, verifier, redirect_uri)
+        except NotAuthenticatedError:
+            raise
+        except BaseException:
+            self._throttle.take_back(attempt)
+            raise
+        self._throttle.forgive(attempt)
+        return token
 
     def _user_name(self, authorization: bytes, address: str) -> str:
         """The user that a header names, if the broker may be asked about it.
@@ -223,7 +253,7 @@ class BrokerAuthenticator:
             async with self._slots:
                 broker_user = await self._broker.whoami(authorization)
                 vhosts = await self._broker.visible_vhosts(authorization)
-                content = await self._read_rights(authorization, broker_user.name)
+                content = await self._read_rights(authorization, broker_user, vhosts)
         except (NotAuthenticatedError, NotAuthorisedError) as error:
             self._logins.pop(digest, None)
             if attempt and isinstance(error, NotAuthorisedError):  # the right password
@@ -243,13 +273,17 @@ class BrokerAuthenticator:
         self._remember(digest, user)
         return user
 
-    async def _read_rights(self, authorization: bytes, name: str) -> ReadRights:
+    async def _read_rights(
+        self, authorization: bytes, user: BrokerUser, vhosts: frozenset[str]
+    ) -> ReadRights:
         """Rights by the broker's own database; a token brings its own.
 
         A user that only LDAP knows has no permissions there.
         """
+        name = user.name
         if authorization[:6].lower() == b"bearer":
-            return ReadRights(unknown=f"what the token of user {name} permits is not known here")
+            resources = None if self._provider is None else await self._provider.resources()
+            return token_rights(authorization[6:].strip(), user.tags, vhosts, resources)
         try:
             return ReadRights(await self._broker.read_patterns(name))
         except NotFoundError:
@@ -283,11 +317,14 @@ class _Login(msgspec.Struct):
 Authenticator: TypeAlias = OpenAccess | BrokerAuthenticator
 
 
-def authenticator(settings: Settings, management: ManagementApi) -> Authenticator:
+def authenticator(
+    settings: Settings, management: ManagementApi, provider: IdentityProvider | None = None
+) -> Authenticator:
     if settings.auth == "none":
         return OpenAccess()
     return BrokerAuthenticator(
         management,
+        provider=provider,
         cache_seconds=settings.auth_cache_seconds,
         loopback_users=settings.loopback_users,
     )
@@ -334,9 +371,11 @@ async def sign_in(request: Request, vhost: str | None = None) -> User:
 
 
 def _name_in(authorization: bytes | None) -> str | None:
-    """The name that a caller claims; None for a token's, and without one."""
-    if authorization is None or authorization[:6].lower() == b"bearer":
+    """The name that a caller, or its token, claims; None without one."""
+    if authorization is None:
         return None
+    if authorization[:6].lower() == b"bearer":
+        return token_subject(authorization[6:].strip())
     try:
         return parse_user(authorization)
     except NotAuthenticatedError:

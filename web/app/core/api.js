@@ -131,6 +131,10 @@ export const askTraces = () => askAhead(path("traces"), POLL_LIMIT_MS);
 
 export const api = {
   whoami: (signal) => getJson(path("whoami"), signal),
+  signInWays: (signal) => getJson(path("sign-in"), signal, POLL_LIMIT_MS),
+  /** Exchanges a code of the identity provider for a token. */
+  redeem: (body) =>
+    request(path("sign-in"), { method: "POST", body, limit: LIMIT_MS }).then((answer) => answer.json()),
   /** The OpenAPI document. */
   description: (signal) => getJson("openapi.json", signal),
   /** `{data, at}` */

@@ -3,6 +3,7 @@ import { computed, signal } from "../../vendor/signals.js";
 import { api, onRefused } from "./api.js";
 import { sentence } from "./format.js";
 import { authorization, forgetCredentials, keepCredentials } from "./credentials.js";
+import { returnFromProvider } from "./provider.js";
 import { ASK_AGAIN_MS, isOutage } from "./resource.js";
 
 /** undefined while unknown, null when signed out, else the answer of /whoami. */
@@ -15,6 +16,8 @@ export const usesPassword = signal(false);
 let before; // who was signed in, as far as this page knows
 
 export async function resume() {
+  let failure = null; // of a sign-in through the provider
+  await returnFromProvider().catch((error) => (failure = sentence(error.reason ?? error.message)));
   try {
     user.value = await api.whoami();
     usesPassword.value = Boolean(authorization());
@@ -23,6 +26,7 @@ export async function resume() {
     const hadCredentials = Boolean(authorization());
     if (error.status === 401) forgetCredentials();
     signInError.value = error.status === 401 && !hadCredentials ? null : sentence(error.reason);
+    signInError.value ??= failure;
     // Signed in before an outage: wait for it to end; another password would not help.
     if (hadCredentials && isOutage(error)) setTimeout(resume, ASK_AGAIN_MS);
     else user.value = null;

@@ -1,11 +1,18 @@
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
+import { findProvider, leaveForProvider } from "../core/provider.js";
 import { signIn, signInError } from "../core/session.js";
 import { Alert } from "../ui/panel.js";
 
 export function SignIn() {
   const form = useRef(null);
   const [busy, setBusy] = useState(false);
+  const [provider, setProvider] = useState(null);
+  useEffect(() => {
+    const gone = new AbortController();
+    findProvider(gone.signal).then(setProvider, () => {}); // a password does all the same
+    return () => gone.abort();
+  }, []);
   // `autofocus` works only once per page, so not after signing out.
   useEffect(() => form.current.elements.name.focus(), []);
 
@@ -15,6 +22,16 @@ export function SignIn() {
     setBusy(true);
     await signIn(fields.get("name"), fields.get("password"));
     setBusy(false);
+  };
+
+  const leave = async () => {
+    setBusy(true);
+    try {
+      await leaveForProvider(provider);
+    } catch (error) {
+      signInError.value = error.message;
+      setBusy(false);
+    }
   };
 
   return html`<main class="sign-in">
@@ -32,6 +49,8 @@ export function SignIn() {
           <input class="input" name="password" type="password" autocomplete="current-password" />
         </label>
         <button class="button main" disabled=${busy}>${busy ? "Signing in …" : "Sign in"}</button>
+        ${provider && html`<button class="button" type="button" disabled=${busy} onClick=${leave}>
+          Sign in with the broker's provider</button>`}
       </form>
       <p class="faint small sign-in-foot">Kept in this browser tab only, until you sign out.</p>
     </div>
