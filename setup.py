@@ -37,6 +37,7 @@ COMPILED = {
     "app/tracker/_pass.pyx": [
         *(f"app/tracker/{name}.pxd" for name in ("_fields", "_memories", "_names")),
     ],
+    "app/traces/runs/_loop.pyx": ["app/tracker/_fields.pxd"],
     "app/store/capture/_rows.pyx": ["app/tracker/_fields.pxd"],
 }
 # Functions like Python's own, and no checks of what the types already say.

@@ -52,7 +52,6 @@ BEGINNING = "stamping"  # what is before is the start of a process
 
 # The first that is in "file:function" of a frame, looked for from the innermost frame outwards.
 STEPS = {
-    "rows.py:key_rows": "keys",
     "rows.py:edge_rows": "edges",
     "capture/batches.py:_next_rows": "row",
     "rows.py:": "checkpoint",

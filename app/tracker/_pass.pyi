@@ -1,7 +1,7 @@
 """The types of `_pass.pyx`."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
 from app.tracker._memories import KeyedFifo
@@ -36,6 +36,12 @@ SETTLED: int
 NOBODYS: Reference
 
 _Place: TypeAlias = tuple[str, bytes]  # queue, fingerprint
+
+class QuietNames:
+    patterns: tuple[str, ...]
+    _exchanges: Mapping[str, bool]
+    _queues: Mapping[str, bool]
+    def covers(self, record: Record) -> bool: ...
 
 class SteadyTime:
     time: int

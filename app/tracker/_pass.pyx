@@ -69,6 +69,31 @@ cdef Py_ssize_t MARK_OF_COPY = place_of(PendingCopy, "fingerprint")
 cdef Py_ssize_t TIME_OF_COPY = place_of(PendingCopy, "recorded_at")
 
 
+cdef class QuietNames:
+    """Names of exchanges and queues, each with whether traffic through it is quiet."""
+
+    cdef public tuple patterns
+    cdef public object _exchanges, _queues
+
+    cpdef bint covers(self, record) except -1:
+        """Tell whether a message went through a quiet exchange, or to quiet queues alone."""
+        cdef bint is_publish = type(record) is Publish
+        if not is_publish:
+            check(record, Deliver)
+        cdef Places *places = &OF_PUBLISH if is_publish else &OF_DELIVER
+        if not self.patterns:
+            return False
+        if self._exchanges[at(record, places.exchange)]:
+            return True
+        queues = at(record, places.queues)
+        if not is_publish:
+            return self._queues[queues]
+        for queue in <tuple>queues:
+            if not self._queues[queue]:
+                return False
+        return len(<tuple>queues) > 0
+
+
 cdef class SteadyTime:
     """The tracker's own time in µs, which never goes back; it starts with the clock's.
 
@@ -446,9 +471,10 @@ cdef class Steps:
     ) except -1:
         """Note the evidence that an event is of who its participant is, and of whom it heard."""
         neighbours, keys = participant.neighbours, at(names, CONVERSATIONS)
-        cdef bint is_echo
+        cdef bint is_echo, is_shared = neighbours.is_shared
         if not is_publish:
-            neighbours.is_shared and neighbours.echoes(keys, participant)
+            if is_shared and not (participant.published and participant.reacts):
+                neighbours.echoes(keys, participant)
             if participant.seq - participant.published == 1:
                 neighbours.note_heard(participant)
             return 0
@@ -465,7 +491,7 @@ cdef class Steps:
             or (at(names, CAUSES) and self._linker.sure_keys(names))
         ):
             participant.reactions += 1
-        is_echo = neighbours.is_shared and neighbours.echoes(keys, participant)
+        is_echo = is_shared and not participant.reacts and neighbours.echoes(keys, participant)
         if is_echo and not ways:
             participant.missed += 1
         return 0
@@ -510,7 +536,8 @@ cdef class Stamping:
     """A tracker's way with a record that has to wait for nothing."""
 
     cdef public object counters, settlements, participants
-    cdef public object _takes, _quiet, _matcher, _linker, _replies, _window, _omissions, _unread
+    cdef public QuietNames _quiet
+    cdef public object _takes, _matcher, _linker, _replies, _window, _omissions, _unread
     cdef public SteadyTime _time
     cdef public Steps _steps
     cdef public Matches _suspicion

@@ -7,11 +7,10 @@ everything.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fnmatch import translate
-from functools import lru_cache
 
-from app.tracker.records import Record
+from app.tracker._pass import QuietNames
 
 KINDS = ("exchange", "queue")
 
@@ -33,7 +32,7 @@ MOST_PATTERNS, LONGEST = 100, 300
 _CACHED_NAMES = 10_000
 
 
-class Quiet:
+class Quiet(QuietNames):
     """Quiet exchanges and queues, by a shell's patterns such as ``queue:audit.*``."""
 
     def __init__(self, patterns: Sequence[str] = DEFAULT) -> None:
@@ -41,25 +40,20 @@ class Quiet:
         if len(patterns) > MOST_PATTERNS:
             raise ValueError(f"there are more than {MOST_PATTERNS} patterns")
         self.patterns = tuple(patterns)
-        self._exchanges, self._queues = (_verdicts(_compile(kind, patterns)) for kind in KINDS)
-
-    def covers(self, record: Record) -> bool:
-        """Tell whether a message went through a quiet exchange, or to quiet queues alone."""
-        if not self.patterns:
-            return False
-        if self._exchanges(record.exchange):
-            return True
-        queues = self._queues
-        if record.queue is not None:  # it was delivered
-            return queues(record.queue)
-        for queue in record.routed_queues or ():
-            if not queues(queue):
-                return False
-        return bool(record.routed_queues)
+        self._exchanges, self._queues = (_Verdicts(_compile(kind, patterns)) for kind in KINDS)
 
 
-def _verdicts(pattern: re.Pattern[str]) -> Callable[[str], bool]:
-    return lru_cache(maxsize=_CACHED_NAMES)(lambda name: pattern.fullmatch(name) is not None)
+class _Verdicts(dict[str, bool]):
+    """The names that a pattern was asked about, each with whether it matches."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+
+    def __missing__(self, name: str) -> bool:
+        if len(self) >= _CACHED_NAMES:
+            self.clear()
+        verdict = self[name] = self._pattern.fullmatch(name) is not None
+        return verdict
 
 
 def _compile(kind: str, patterns: Sequence[str]) -> re.Pattern[str]:

@@ -5,14 +5,16 @@ from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING
 
 from hashlib import sha256
+from operator import itemgetter
 
 from msgspec.json import Encoder
 
 from app.tracker._fields cimport at, check, place_of
 from app.tracker.events import Reference, StampedEvent
-from app.tracker.links.names import Names
+from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.records import Publish
 from app.tracker.values import readable
+from model.words import IS_CONVERSATION, IS_FOUND_BY
 
 cdef enum:
     MOST_TEXTS = 2_000  # lists of words
@@ -29,9 +31,13 @@ cdef Py_ssize_t QUIET = place_of(StampedEvent, "quiet")
 cdef Py_ssize_t CANDIDATES = place_of(StampedEvent, "candidates")
 cdef Py_ssize_t DOUBTFUL = place_of(StampedEvent, "is_doubtful")
 cdef Py_ssize_t ID = place_of(Reference, "id"), PACKED = place_of(Reference, "packed")
-cdef Py_ssize_t IDS = place_of(Names, "ids")
+cdef Py_ssize_t IDS = place_of(Names, "ids"), CALLED = place_of(Names, "called")
+cdef Py_ssize_t FOUND_BY = place_of(Names, "found_by")
+cdef Py_ssize_t CONVERSATIONS = place_of(Names, "conversations")
 
-cdef object encode = Encoder().encode
+cdef object encode = Encoder().encode, key_of = itemgetter(2)
+cdef object CONVERSATION = IS_CONVERSATION, FOUND = IS_FOUND_BY
+cdef object BOTH = IS_CONVERSATION | IS_FOUND_BY
 cdef dict texts = {}  # lists of words as they are stored; most come again and again
 cdef tuple UNSETTLED = (None, None, None)
 
@@ -128,4 +134,39 @@ def event_rows(dialect, trace_id, events, Py_ssize_t body_bytes, dict settled no
                 hold,
             )
         )
+    return rows
+
+
+def key_rows(trace_id, events):
+    """Rows of the keys by which events are found or belong together.
+
+    A delivery with the same names as its publish is found through the publish by the message's own
+    names: nearly every message has an id, and a row for each event costs a tenth of capture's
+    speed. Other values many messages may share: a search for these needs all of their events from
+    the index, in order.
+    """
+    cdef list rows = []
+    cdef tuple own_names, conversations, found_by
+    for event in events:
+        check(event, StampedEvent)
+        names, cause = at(event, NAMES), at(event, CAUSE)
+        if names is NO_NAMES:
+            continue
+        check(names, Names)
+        own_names, conversations = at(names, CALLED), at(names, CONVERSATIONS)
+        if own_names and cause is not None and cause.names is names:
+            own_names = ()
+        found_by = at(names, FOUND_BY)
+        event_id = event.reference.id
+        if not conversations and not found_by:
+            for key in own_names:
+                rows.append((trace_id, event_id, key, FOUND))
+            continue
+        found = dict.fromkeys(found_by + own_names)
+        for key in conversations:
+            rows.append((trace_id, event_id, key, BOTH if key in found else CONVERSATION))
+        for key in found:
+            if key not in conversations:
+                rows.append((trace_id, event_id, key, FOUND))
+    rows.sort(key=key_of)  # SQLite's order: an insertion then takes two thirds of the time
     return rows

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ItcError, UnfitError
 from app.store.capture import gaps, link_rules, quarantine, rows, settlements
-from app.store.capture._rows import event_rows
+from app.store.capture._rows import event_rows, key_rows
 from app.store.capture.aliases import with_aliases
 from app.store.database import tables
 from app.store.database.chunks import chunks
@@ -143,7 +143,7 @@ class Batches(Subject):
             await dialect.insert_many(connection, tables.EVENT_ROWS, new)
         # Sorted all at once, neighbours go into the same pages.
         additions = [
-            (tables.keys, rows.key_rows(trace_id, batch.events)),
+            (tables.keys, key_rows(trace_id, batch.events)),
             (tables.edges, rows.edge_rows(trace_id, batch.events)),
         ]
         if bounds.traceparents:

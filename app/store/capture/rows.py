@@ -6,20 +6,18 @@ References in them must have their ids already. Those of events are in `_rows.py
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from app.stored.spans import context_of
 from app.tracker.events import ChannelState, Edge, LostCopy, PendingCopy, StampedEvent
-from app.tracker.links.names import NO_NAMES, Key, Names
+from app.tracker.links.names import Key, Names
 from model.words import IS_CONVERSATION, IS_FOUND_BY, Awareness, EdgeKind, EventType
 
 Row: TypeAlias = tuple[Any, ...]
 
-_KEY = itemgetter(2)
 _channel_fields = attrgetter("node", "connection", "number", "user")
 _channel_state = attrgetter("last_event_id", "replies_to")
-_BOTH_ROLES = IS_CONVERSATION | IS_FOUND_BY
 
 
 def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
@@ -44,38 +42,6 @@ def copy_rows(trace_id: int, copies: Iterable[PendingCopy]) -> list[Row]:
 
 def lost_copy_rows(trace_id: int, copies: Iterable[LostCopy]) -> list[Row]:
     return [(trace_id, copy.cause.id, copy.queue, copy.lost_at, copy.reason) for copy in copies]
-
-
-def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
-    """Rows of the keys by which events are found or belong together.
-
-    A delivery with the same names as its publish is found through the publish by the message's own
-    names: nearly every message has an id, and a row for each event costs a tenth of capture's
-    speed. Other values many messages may share: a search for these needs all of their events from
-    the index, in order.
-    """
-    rows: list[Row] = []
-    for event in events:
-        names = event.names
-        if names is NO_NAMES:
-            continue
-        own_names = names.called
-        if own_names and event.cause is not None and event.cause.names is names:
-            own_names = ()
-        event_id = event.reference.id
-        if names.conversations or names.found_by:
-            found_by, conversations = dict.fromkeys(names.found_by + own_names), names.conversations
-            for key in conversations:
-                roles = _BOTH_ROLES if key in found_by else IS_CONVERSATION
-                rows.append((trace_id, event_id, key, roles))
-            for key in found_by:
-                if key not in conversations:
-                    rows.append((trace_id, event_id, key, IS_FOUND_BY))
-        else:
-            for key in own_names:
-                rows.append((trace_id, event_id, key, IS_FOUND_BY))
-    rows.sort(key=_KEY)  # SQLite's order: an insertion then takes two thirds of the time
-    return rows
 
 
 def roles_of(names: Names) -> dict[Key, int]:

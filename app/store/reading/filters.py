@@ -110,7 +110,7 @@ class Lookup(msgspec.Struct, frozen=True):
 
     ``first`` is the first event that can be in it. Events before ``first`` match by ``fallback``
     instead, if it is not None. ``by_publish``: a delivery may be in the index through its publish
-    alone (`app.store.capture.rows.key_rows`).
+    alone (`app.store.capture._rows.key_rows`).
     """
 
     key: bytes

@@ -55,7 +55,7 @@ class Collectors:
     def __init__(self, collectors: Iterable[CollectorState] = ()) -> None:
         self._collectors = {(found.node, found.epoch): found for found in collectors}
         self._bundle: Bundle | None = None  # the present one, and who made it
-        self._maker = CollectorState("", 0, 0, 0)
+        self.maker = CollectorState("", 0, 0, 0)
         self._missing: list[MissingRecords] = []
 
     def dump(self) -> list[CollectorState]:
@@ -79,9 +79,9 @@ class Collectors:
         """
         if bundle is not self._bundle:
             point = Point(event_id, moment)
-            self._bundle, self._maker = bundle, self._maker_of(bundle, point)
-            self._begin(bundle, self._maker, point)
-        maker = self._maker
+            self._bundle, self.maker = bundle, self._maker_of(bundle, point)
+            self._begin(bundle, self.maker, point)
+        maker = self.maker
         last = bundle.first + bundle.records - 1 if ordinal < 0 else ordinal
         if last < maker.ordinal:
             return False

@@ -6,8 +6,8 @@ Where they come fast a batch has several portions: larger transactions cost less
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +18,7 @@ from app.traces.losses.audit import Tally
 from app.traces.losses.collectors import MissingRecords
 from app.traces.losses.marks import Mark
 from app.traces.recorder import Recorder
+from app.traces.runs._loop import Loop
 from app.traces.runs.resume import Resume
 from app.traces.runs.sieve import Sieve, unreadable
 from app.tracker import Settlement, StampedEvent
@@ -111,83 +112,65 @@ class Stamper:
 
         ``silent`` says that the queue holds no more for now. After ``most`` records it `is_behind`.
         """
-        recorder, tracker = self._recorder, self._recorder.tracker
-        ownership_of, stretch, refused = self._stream.about, self.stretch, self._refused
-        events, digests, inner = stretch.events, stretch.digests, stretch.inner
+        recorder, stretch, clock = self._recorder, self.stretch, time.perf_counter
+        events = stretch.events
         start = len(events)
-        received = published = count = unfinished = size = 0  # the broker counts the first two
-        tag = stretch.tag
-        clock = time.perf_counter
-        # A microsecond is a twentieth of a message's whole cost: nothing here twice.
+        loop = Loop(self, recorder, self._stream.about, self._refused)
         is_settled = self.resume.settled
         decisions = zip(messages, repeat(True)) if is_settled else self._decide(messages, silent)
         if most is not None or self._behind:
             waiting = [*self._behind, *decisions]
             most = len(waiting) if most is None else most
             decisions, self._behind = iter(waiting[:most]), waiting[most:]
-        for arrival, is_new in decisions:
-            if clock() >= self._deadline:
-                yield
-            message = arrival.message
-            count += 1
-            size += arrival.size
-            tag, bundle = arrival.tag, arrival.bundle
-            if bundle is not None:
-                unfinished += not arrival.is_last
-                is_new = is_new and self._is_new(arrival, bundle)
-            if not is_new:
-                continue
-            key = arrival.digest or digest(message)
-            if bundle is None:
-                digests.append(key)
-            else:
-                inner.append(key)
-            if refused and key in refused:
-                message = unreadable(arrival, refused[key])
-            ownership = ownership_of(message)
-            if ownership.sentinel is not None:
-                recorder.lose_sentinel(ownership.sentinel)
-            elif not message.is_event:
-                if isinstance(message, Settlement):
-                    tracker.settle(message, arrival.at)
-                    continue
-                record = message if recorder.bodies else replace(message, body=b"")
-                tracker.quarantine(record, arrival.at)
-                if ownership.is_counted:
-                    is_delivery = message.kind == "deliver"
-                    recorder.count_quarantined(Tally(not is_delivery, is_delivery))
-            else:
-                if ownership.is_counted:
-                    if message.queue is None:
-                        published += 1
-                    else:
-                        received += 1
-                if not ownership.is_own:
-                    outcome = tracker.steps(message, arrival.at)
-                    if type(outcome) is tuple:  # nearly always
-                        events += outcome
-                        continue
-                    for event in outcome:
-                        events.append(event)
-                        if clock() >= self._deadline:
-                            yield
-                    continue
-                if ownership.is_counted:
-                    is_delivery = message.queue is not None
-                    recorder.own += Tally(not is_delivery, is_delivery)
-                if ownership.mark is not None:
-                    stretch.marks.append(ownership.mark)
-                    recorder.marks += 1
-        for event in tracker.close_overdue(now()):
+        else:
+            decisions = iter(decisions)
+        while (outcome := loop.go_on(decisions, self._deadline)) is not None:
+            for event in chain(outcome, (None,)):
+                if event is not None:
+                    events.append(event)
+                if clock() >= self._deadline:
+                    yield
+        for event in recorder.tracker.close_overdue(now()):
             events.append(event)
             if clock() >= self._deadline:
                 yield
-        stretch.tag = tag
-        stretch.records += count
-        stretch.messages += count - unfinished
-        stretch.size += size
+        stretch.tag = loop.tag
+        stretch.records += loop.count
+        stretch.messages += loop.count - loop.unfinished
+        stretch.size += loop.size
         recorder.work.stamped += len(events) - start
-        recorder.tally += Tally(published, received)
+        recorder.tally += Tally(loop.published, loop.received)
+
+    def take_rare(self, loop: Loop, arrival: Arrival, key: bytes) -> Iterable[StampedEvent]:
+        """Take in what is refused, our own, uncounted, or no event; the events of it, if any."""
+        recorder, message = self._recorder, arrival.message
+        if key in self._refused:
+            message = unreadable(arrival, self._refused[key])
+        ownership = self._stream.about(message)
+        if ownership.sentinel is not None:
+            recorder.lose_sentinel(ownership.sentinel)
+        elif not message.is_event:
+            if isinstance(message, Settlement):
+                recorder.tracker.settle(message, arrival.at)
+                return ()
+            record = message if recorder.bodies else replace(message, body=b"")
+            recorder.tracker.quarantine(record, arrival.at)
+            if ownership.is_counted:
+                is_delivery = message.kind == "deliver"
+                recorder.count_quarantined(Tally(not is_delivery, is_delivery))
+        else:
+            is_delivery = message.queue is not None
+            if ownership.is_counted:
+                loop.published += not is_delivery
+                loop.received += is_delivery
+            if not ownership.is_own:
+                return recorder.tracker.steps(message, arrival.at)
+            if ownership.is_counted:
+                recorder.own += Tally(not is_delivery, is_delivery)
+            if ownership.mark is not None:
+                self.stretch.marks.append(ownership.mark)
+                recorder.marks += 1
+        return ()
 
     def complete(self) -> Stretch | None:
         """Everything stamped since the last call, as a batch; None if there is nothing to do."""
@@ -205,7 +188,7 @@ class Stamper:
         stretch.held_since = recorder.tracker.held_since
         return stretch
 
-    def _is_new(self, arrival: Arrival, bundle: Bundle) -> bool:
+    def take_record(self, arrival: Arrival, bundle: Bundle) -> bool:
         """Take a record of a bundle; tell whether it is not stored yet."""
         recorder = self._recorder
         is_new = recorder.collectors.take(
