@@ -9,11 +9,14 @@ from typing import Any
 import cbor2
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.tracker import Channel, Deliver, Publish, Unreadable
 from app.tracker.digest import digest
 from app.tracker.fingerprint import fingerprint
 from app.tracker.links import Rule, Rules
+from app.tracker.links.expressions import Expression, Source
 from app.tracker.records import LARGE
 from app.tracker.redaction import Redaction, RedactionError, Redactor, check_redactions
 
@@ -166,6 +169,43 @@ def test_a_message_that_was_stored_by_other_rules_is_recognised() -> None:
     assert redactor.recognise(message, {past}) == past
     assert redactor.recognise(message, {digest(message)}) == digest(message)
     assert redactor.recognise(message, ()) == digest(redact(message, new))
+
+
+def test_headers_that_a_client_made_up_stop_nothing() -> None:
+    odd = {"base64": "no base64"}
+    nested: Any = SECRET
+    for _ in range(5_000):
+        nested = [nested]
+    for value in (odd, {"base64": 1}, [odd, {}], float("nan"), nested):
+        left = redact(publish(b"{}", {"x": value}), rule("$message.header#/x"))
+        assert SECRET not in repr(left.properties)
+        assert left.redactions in (("card",), ("message: left out",))
+
+
+TREES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.just(SECRET),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "b", "*", "0", "base64"]), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    tree=st.dictionaries(st.sampled_from(["a", "b"]), TREES),
+    tokens=st.lists(st.sampled_from(["a", "b", "*", "0", "-1"]), min_size=1, max_size=4),
+    keep=st.sampled_from(["digest", "nothing"]),
+)
+def test_whatever_a_body_holds_nothing_stays_at_the_place(
+    tree: Any, tokens: list[str], keep: str
+) -> None:
+    place = rule(f"$message.payload#/{'/'.join(tokens)}", keep=keep)
+    left = redact(publish(json.dumps(tree).encode()), place)
+    again = redact(left, place)
+    found = Expression(Source.payload, tuple(tokens)).find(json.loads(left.body or b"{}"))
+    assert found in (None, "", [], {}) or SECRET not in json.dumps(found)
+    assert fingerprint(again) == fingerprint(left), "what was replaced stays so"
 
 
 def test_of_an_unreadable_message_only_the_reason_stays() -> None:
