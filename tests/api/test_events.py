@@ -85,6 +85,7 @@ async def test_an_event_has_every_field_of_the_document(client: httpx2.AsyncClie
         "payload_encoding": "string",
         "payload_bytes": 7,
         "payload_truncated": False,
+        "redactions": None,
     }
 
 

@@ -19,7 +19,7 @@ from app.traces.pipeline import PipelineSettings
 from app.traces.runs import run, sieve
 from app.traces.runs.attempts import Capture, RunningTrace
 from app.traces.runs.feed import Feed
-from app.tracker import tracker
+from app.tracker import _pass
 from drills import fuzz_traces
 from drills.fuzz_traces import made
 from model.event import Event
@@ -130,14 +130,14 @@ async def test_many_that_are_refused_are_left_out_too(store: Store) -> None:
 async def test_what_the_tracker_fails_at_is_left_out(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fingerprint = tracker.fingerprint
+    fingerprint = _pass.fingerprint
 
     def failing(record: Any) -> bytes:
         if record.body == b"55":
             raise RecursionError("too deep")
         return fingerprint(record)
 
-    monkeypatch.setattr(tracker, "fingerprint", failing)
+    monkeypatch.setattr(_pass, "fingerprint", failing)
     running = await traced(store, numbered(90))
     assert await quarantined(store) == ["55"]
     assert [e.payload for e in await events(store)] == [b"%d" % n for n in range(90) if n != 55]
@@ -168,7 +168,7 @@ async def test_where_nothing_at_all_can_be_stamped_few_are_left_out(
     def failing(record: Any) -> bytes:
         raise KeyError("a bug")
 
-    monkeypatch.setattr(tracker, "fingerprint", failing)
+    monkeypatch.setattr(_pass, "fingerprint", failing)
     running = await traced(store, numbered(200))
     assert 0 < len(await quarantined(store)) <= 5 * (running.snapshot().standing.restarts)
     assert running.snapshot().standing.last_error is not None

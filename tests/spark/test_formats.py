@@ -101,6 +101,7 @@ def expected(history: History, event_id: int) -> dict[str, Any]:
         "payload_encoding": encoding,
         "payload_bytes": row["payload_bytes"],
         "payload_truncated": row["payload_sha256"] is not None,
+        "redactions": None,
         "stamp": str(row["stamp"]),
         "links": [
             link.shown
