@@ -29,7 +29,7 @@ if find_spec("Cython") is None:  # setuptools would only find its options odd
 INSIDE = {"web": "app/web", "alembic": "app/store/migrations"}
 COMPILED = {
     "itc/_core.c": ["itc/_trees.h"],
-    "app/broker/_wire.pyx": [],
+    "app/broker/_wire.pyx": ["app/tracker/_fields.pxd"],
     "app/tracker/_memories.pyx": ["app/tracker/_memories.pxd"],
     "app/tracker/_names.pyx": [
         *(f"app/tracker/{name}" for name in ("_blake2b.h", "_fields.pxd", "_names.pxd")),

@@ -24,7 +24,9 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from app.broker.deliveries import UNREAD, Arrival, channel_of
+from app.tracker._fields cimport at, place_of
 from app.tracker.records import LARGE, Deliver, Publish
+from app.tracker.records import Channel as ChannelType
 from model.texts import storable, storable_name
 
 cdef extern from "Python.h":
@@ -381,6 +383,8 @@ cdef as_texts(value, bint are_names):
     for text in <list>value:
         if type(text) is not str:
             raise ValueError("holds what is no text")
+    if len(<list>value) == 1:  # as a rule
+        return (as_name(text) if are_names else as_text(text),)
     if are_names:
         return tuple(dict.fromkeys([as_name(text) for text in <list>value]))
     return tuple([as_text(text) for text in <list>value])
@@ -412,6 +416,12 @@ def read_record(
     return record_of(routing_key, all_of(header), body, digest)
 
 
+cdef dict queues = {}  # by routing keys of deliveries
+cdef dict channels = {}  # by connection
+cdef Py_ssize_t NODE = place_of(ChannelType, "node"), USER = place_of(ChannelType, "user")
+cdef Py_ssize_t NUMBER = place_of(ChannelType, "number")
+
+
 cdef record_of(str key, Bytes header, bytes body, bytes digest):
     cdef bint is_publish = key.startswith("publish")
     if not is_publish and not key.startswith("deliver"):
@@ -419,12 +429,25 @@ cdef record_of(str key, Bytes header, bytes body, bytes digest):
     if len(key) > KIND and key[KIND] != u".":
         return None
     node, connection, number, user, exchange, keys, properties, last = fields_of(header, is_publish)
-    channel = channel_of(node, connection, number, user)
+    channel = channels.get(connection)  # the last on it
+    if (
+        channel is None
+        or at(channel, NUMBER) != number
+        or at(channel, USER) != user
+        or at(channel, NODE) != node
+    ):
+        if len(channels) >= RECENT_NAMES:
+            channels.clear()
+        channel = channels[connection] = channel_of(node, connection, number, user)
     if not digest and len(body) > LARGE:
         digest = sha256(body).digest()
     if is_publish:
         return Publish(channel, exchange, keys, last, properties, body, digest)
-    queue = storable(key[KIND + 1 :])
+    queue = queues.get(key)
+    if queue is None:
+        if len(queues) >= RECENT_NAMES:
+            queues.clear()
+        queue = queues[key] = storable(key[KIND + 1 :])
     return Deliver(channel, exchange, keys, queue, last != 0, properties, body, digest)
 
 

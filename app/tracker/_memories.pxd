@@ -23,6 +23,9 @@ cdef struct Place:  # of one of an entry's keys
     int alike
 
 
+cdef Py_hash_t hash_of(key) except -1
+
+
 cdef class KeyedFifo:
     cdef bytearray _row, _by_key, _by_number  # the memory of the next two
     cdef Place *_places
@@ -34,7 +37,6 @@ cdef class KeyedFifo:
     cdef Py_ssize_t _count
 
     cdef int append(self, long long number, key, value) except -1
-    cdef object pop(self, key)
     cdef list _by_age(self, list column)
     cdef object _value_at(self, int index)
     cdef int _oldest_of(self, key, Py_hash_t key_hash) except -2

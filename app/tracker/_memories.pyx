@@ -108,9 +108,6 @@ cdef class KeyedFifo:
 
     def take(self, key, /):
         """Remove and return the oldest value of a key; None if it has none."""
-        return self.pop(key)
-
-    cdef object pop(self, key):
         return self._remove(self._oldest_of(key, hash_of(key)))
 
     def first(self, key, /):

@@ -14,7 +14,7 @@ from itertools import chain
 from msgspec.structs import astuple
 
 from app.tracker._fields cimport at, check, place_of, put
-from app.tracker._memories cimport KeyedFifo
+from app.tracker._memories cimport KeyedFifo, hash_of
 from app.tracker._names cimport changes_headers
 from app.tracker.events import NamedEvent, PendingCopy, Reference, StampedEvent
 from app.tracker.fingerprint import fingerprint
@@ -280,12 +280,17 @@ cdef class Copies:
             self._ages_at = self._drop_excess(moment, len(queues) + AGED_AT_ONCE)
         return 0
 
-    cpdef object take(self, tuple key, deliver=None):
-        """Take the oldest copy, if there is one, which is handed over or has died."""
+    cpdef object take(self, tuple key, deliver=None, bint is_whole=False):
+        """Take the oldest copy, if there is one, which is handed over or has died.
+
+        If it ``is_whole``, only one whose fingerprint has no other half.
+        """
         cdef QueueTrail queue
-        copy = self.waiting.pop(key)
-        if copy is None:
+        cdef int index = self.waiting._oldest_of(key, hash_of(key))
+        copy = self.waiting._value_at(index)
+        if copy is None or (is_whole and len(<bytes>at(copy, MARK_OF_COPY)) != BYTES):
             return None
+        self.waiting._remove(index)
         queue = self._note_leaving(copy)
         if queue is not None and deliver is not None:
             queue.has_handed = True
@@ -661,7 +666,6 @@ cdef class Stamping:
         None, and nothing is done, where the searches have to look (`matching.searches`).
         """
         cdef Copies copies = self._copies
-        cdef tuple key = (at(deliver, OF_DELIVER.queues), mark)
         if (
             len(mark) != BYTES
             or at(deliver, REDELIVERED)
@@ -670,10 +674,9 @@ cdef class Stamping:
             or copies.equals.newest
         ):
             return None
-        copy = copies.waiting.first(key)
-        if copy is None or len(<bytes>at(copy, MARK_OF_COPY)) != BYTES:
+        copy = copies.take((at(deliver, OF_DELIVER.queues), mark), deliver, True)
+        if copy is None:
             return None
-        copies.take(key, deliver)
         cause = at(copy, CAUSE_OF_COPY)
         self._handovers.next = Hold(cause)
         return cause
