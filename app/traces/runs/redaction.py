@@ -31,7 +31,7 @@ async def redact(
 ) -> None:
     """Redact messages in place; those about the service itself stay as they are."""
     redactor, deadline = recorder.redactor, time.perf_counter() + MOST_SECONDS
-    if redactor is None:
+    if redactor is None or (resume.settled and not redactor.rules):
         return
     stored: Collection[bytes] | None = None
     if not resume.settled:
