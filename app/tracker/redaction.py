@@ -176,7 +176,7 @@ class Redactor:
             return replace(message, headers="{}", body=b"")
         try:
             return self._without_values(message)
-        except _FAULTS:  # whatever a client made up, nothing of it goes on
+        except _FAULTS:  # a message that a client made up: nothing of it goes on
             return replace(message, properties={}, body=b"", sha256=b"", redactions=(_WHOLE,))
 
     def _without_values(self, message: Record) -> Record:
