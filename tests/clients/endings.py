@@ -39,9 +39,10 @@ WAYS = (Via.links, Via.conversation)
 
 
 class Asked(NamedTuple):
-    """What was said at a moment: outcomes by way and root, and the newest event then."""
+    """What was said: outcomes by way and root, and the newest events before and after each."""
 
-    newest: int
+    newest: int  # before all
+    after: Mapping[tuple[Via, int], int]
     outcomes: Mapping[tuple[Via, int], Outcome]
     sentences: Mapping[tuple[Via, int], str]
 
@@ -51,8 +52,7 @@ async def ask(store: Store, vhost: str) -> Asked:
     trace = await store.traces.find(vhost)
     assert trace is not None
     events = await everything(store, vhost)
-    outcomes = {}
-    sentences = {}
+    outcomes, sentences, after = {}, {}, {}
     for event in events:
         if event.type is EventType.published:
             for via in WAYS:
@@ -60,7 +60,9 @@ async def ask(store: Store, vhost: str) -> Asked:
                 if found.root == event.id:
                     outcomes[via, event.id] = found.outcome
                     sentences[via, event.id] = found.sentence
-    return Asked(max((event.id for event in events), default=0), outcomes, sentences)
+                    if (now := await store.traces.find(vhost)) is not None:
+                        after[via, event.id] = now.last_event_id
+    return Asked(max((event.id for event in events), default=0), after, outcomes, sentences)
 
 
 async def row(broker: Broker, vhost: str, library: str, folder: Path, times: int) -> list[str]:
@@ -115,8 +117,9 @@ def cell(answers: Sequence[Asked], lasts: Mapping[int, int], via: Via) -> str:
                 has_ended = lasts[root] <= asked.newest
                 ended += has_ended
                 done += has_ended and outcome is Outcome.done
-                lies += not has_ended and outcome is Outcome.done
-                if not has_ended and outcome is Outcome.done:
+                goes_on = lasts[root] > asked.after[way, root]
+                lies += goes_on and outcome is Outcome.done
+                if goes_on and outcome is Outcome.done:
                     told = asked.sentences[way, root]
                     print(f"{root} goes on up to {lasts[root]}: {told}", file=sys.stderr)
     for (way, root), outcome in rest.outcomes.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.store import Store
@@ -30,6 +32,15 @@ async def test_a_burst_of_another_type_hides_no_dead_end(store: Store, via: Via)
     burst = [each for each in records if each not in noted[12:]]
     at_rest = await verdict(store, "/", burst, 1.0, via)
     assert at_rest.decided == at_rest.ended == 80, at_rest.sentences
+
+
+async def test_messages_without_keys_are_told_by_links_in_a_conversation_too(store: Store) -> None:
+    programs = [
+        replace(program, begins_with_key=False)
+        for program in APPLICATIONS["a worker that answers one type of two"].programs
+    ]
+    at_rest = await verdict(store, "/", run(programs, 8, 3), 1.0, Via.conversation)
+    assert at_rest.decided == at_rest.ended == 8
 
 
 async def test_quiet_events_before_its_first_do_not_hide_how_a_program_began(

@@ -134,6 +134,12 @@ class Conversing(Roots):
         if via is not Via.any and foreign:
             beginnings = (await self.ends_of(foreign[:MOST_FOREIGN])).values()
             other_roots = sorted({*beginnings} - page.roots)[:MOST_OTHER_ROOTS]
+        if (
+            via is Via.conversation
+            and not self.overlay
+            and not any(e.keys for e in events.values())
+        ):
+            via = Via.links  # which is all that holds it together
         publishers = await publishers_of(self, events.values(), via)
         ends = await self._ends_among(events, causes, publishers)
         conversation = conversation_of(
