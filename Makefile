@@ -26,7 +26,7 @@ test: ## check, and the tests that take minutes: all but what a server, a browse
 	$(at_once) --part quick $(PYTEST_FLAGS)
 
 # What differs between versions of RabbitMQ, for 4.0 and for the one that compose.yaml has.
-of_versions = amqp10_shovel broker_plugin cases cluster connections failures firehose lost model_broker redelivered settlements streams trace_queue
+of_versions = amqp10_shovel broker_plugin cases cluster connections failures firehose lost model_broker oauth redelivered settlements streams trace_queue
 on_rabbitmq4 = tools/rabbitmq4 $(at_once) $(PYTEST_FLAGS) -m "not long" $(of_versions:%=tests/integration/test_%.py)
 
 # Which of the long tests are in the sample, the commit decides: SEED=… for another.
