@@ -419,7 +419,10 @@ def read_record(
 cdef dict queues = {}  # by routing keys of deliveries
 cdef dict channels = {}  # by connection
 cdef Py_ssize_t NODE = place_of(ChannelType, "node"), USER = place_of(ChannelType, "user")
-cdef Py_ssize_t NUMBER = place_of(ChannelType, "number")
+cdef Py_ssize_t NUMBER = place_of(ChannelType, "number"), QUEUE = place_of(Deliver, "queue")
+cdef Py_ssize_t CHANNEL_OF_PUBLISH = place_of(Publish, "channel")
+cdef Py_ssize_t CHANNEL_OF_DELIVER = place_of(Deliver, "channel")
+cdef Py_ssize_t EXCHANGE_OF_PUBLISH = place_of(Publish, "exchange")
 
 
 cdef record_of(str key, Bytes header, bytes body, bytes digest):
@@ -570,6 +573,33 @@ def unpack(bytes body not None, message, uint64_t first_id, /):
         ordinal += 1
         moment += 1
     return records
+
+
+cdef class Others:
+    """Recognition of what is somebody else's, and counted by the broker, as nearly all is."""
+
+    cdef public frozenset _users
+    cdef public tuple _special  # other names of queues make no difference
+    cdef public str _marks
+    cdef public object _others
+
+    def about(self, message, /):
+        """The subject of a trace message (`app.broker.own`)."""
+        cdef bint is_publish = type(message) is Publish
+        if not is_publish and type(message) is not Deliver:
+            return self._about(message)
+        channel = at(message, CHANNEL_OF_PUBLISH if is_publish else CHANNEL_OF_DELIVER)
+        if at(channel, NUMBER) == 0:
+            return self._about(message)
+        if is_publish:
+            exchange = <str>at(message, EXCHANGE_OF_PUBLISH)
+            if at(channel, USER) in self._users and not (
+                exchange and not exchange.startswith(self._marks)
+            ):
+                return self._about(message)
+        elif (<str>at(message, QUEUE)).startswith(self._special):
+            return self._about(message)
+        return self._others
 
 
 @cython.final

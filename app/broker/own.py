@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from app.broker import sentinel
+from app.broker._wire import Others
 from app.broker.marks import mark_of, queue_prefix
 from app.broker.trace_queue import announcements_queue
 from app.tracker import NOWHERE, Record, Settlement, Unreadable
@@ -38,7 +39,7 @@ OTHERS, UNCOUNTED = About(is_own=False, is_counted=True), About(is_own=False, is
 OWN, OWN_UNCOUNTED = About(is_own=True, is_counted=True), About(is_own=True, is_counted=False)
 
 
-class Own:
+class Own(Others):
     """Recognition of our own among one stream's trace messages."""
 
     def __init__(self, queue: str, user: str, former: Iterable[str] = ()) -> None:
@@ -50,10 +51,10 @@ class Own:
         self._users = frozenset((user, *former))
         self._queues = (queue, announcements_queue(queue))
         self._special = (queue, DIRECT_REPLIES)  # other names of queues make no difference
-        self._marks = queue_prefix(queue)
+        self._marks, self._others = queue_prefix(queue), OTHERS
 
-    def about(self, message: Record | Settlement | Unreadable) -> About:
-        """The subject of a trace message.
+    def _about(self, message: Record | Settlement | Unreadable) -> About:
+        """The subject of a trace message that need not be somebody else's.
 
         Deliveries from the trace exchange are not traced; deliveries of messages that others put
         into our queue are, and those of announcements, perhaps to another process of ours. The
@@ -71,15 +72,6 @@ class Own:
             is_traced = message.kind in _COUNTED_KINDS and not message.is_forged
             return OTHERS if has_number and is_traced else UNCOUNTED
         channel, queue = message.channel, message.queue
-        if channel.number and (
-            (
-                channel.user not in self._users
-                or (message.exchange and not message.exchange.startswith(self._marks))
-            )
-            if queue is None
-            else not queue.startswith(self._special)
-        ):
-            return OTHERS  # nearly every message
         is_own = False
         if queue is None:  # a publish
             is_counted = bool(channel.number)

@@ -14,6 +14,20 @@
     MIX(0, 4, 8, 12, a, b) MIX(1, 5, 9, 13, c, d) MIX(2, 6, 10, 14, e, f) MIX(3, 7, 11, 15, g, h) \
     MIX(0, 5, 10, 15, i, j) MIX(1, 6, 11, 12, k, l) MIX(2, 7, 8, 13, n, o) MIX(3, 4, 9, 14, p, q)
 
+#define ROUNDS(ROUND)                                                                            \
+    ROUND(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)                                  \
+    ROUND(14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3)                                  \
+    ROUND(11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4)                                  \
+    ROUND(7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8)                                  \
+    ROUND(9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13)                                  \
+    ROUND(2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9)                                  \
+    ROUND(12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11)                                  \
+    ROUND(13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10)                                  \
+    ROUND(6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5)                                  \
+    ROUND(10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0)                                  \
+    ROUND(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)                                  \
+    ROUND(14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3)
+
 typedef struct {
     uint64_t state[8], count;
     size_t used; /* bytes of the block */
@@ -26,7 +40,7 @@ static const uint64_t BEGINNING[8] = {
 };
 
 static void
-compress(Blake2b *digest, const uint8_t *block, int is_last)
+compress_by_one(Blake2b *digest, const uint8_t *block, int is_last)
 {
     const uint64_t *h = digest->state, *b = BEGINNING;
     uint64_t m[16], v0 = h[0], v1 = h[1], v2 = h[2], v3 = h[3], v4 = h[4], v5 = h[5], v6 = h[6];
@@ -38,22 +52,69 @@ compress(Blake2b *digest, const uint8_t *block, int is_last)
     for (place = 0; place < 16; place++)
         m[place] = __builtin_bswap64(m[place]);
 #endif
-    ROUND(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-    ROUND(14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3)
-    ROUND(11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4)
-    ROUND(7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8)
-    ROUND(9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13)
-    ROUND(2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9)
-    ROUND(12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11)
-    ROUND(13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10)
-    ROUND(6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5)
-    ROUND(10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0)
-    ROUND(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-    ROUND(14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3)
+    ROUNDS(ROUND)
     const uint64_t low[8] = {v0, v1, v2, v3, v4, v5, v6, v7};
     const uint64_t high[8] = {v8, v9, v10, v11, v12, v13, v14, v15};
     for (place = 0; place < 8; place++)
         digest->state[place] ^= low[place] ^ high[place];
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+/* Four words at once, where the processor can: in less than half of the instructions. */
+typedef uint64_t Words __attribute__((vector_size(32)));
+typedef uint8_t Octets __attribute__((vector_size(32)));
+#define OCTETS(start, a, b, c, d, e, f, g, h)                                                     \
+    start + a, start + b, start + c, start + d, start + e, start + f, start + g, start + h
+#define MOVED(words, ...)                                                                         \
+    (Words) __builtin_shuffle((Octets)(words),                                                    \
+                              (Octets){OCTETS(0, __VA_ARGS__), OCTETS(8, __VA_ARGS__),            \
+                                       OCTETS(16, __VA_ARGS__), OCTETS(24, __VA_ARGS__)})
+#define MIX_FOUR(one, other)                                                                      \
+    a += b + (one), d = ROTATED(d ^ a, 32);                                                       \
+    c += d, b = MOVED(b ^ c, 3, 4, 5, 6, 7, 0, 1, 2);                                             \
+    a += b + (other), d = MOVED(d ^ a, 2, 3, 4, 5, 6, 7, 0, 1);                                   \
+    c += d, b = ROTATED(b ^ c, 63);
+#define TURN(first, second, third)                                                                \
+    b = __builtin_shuffle(b, (Words)first), c = __builtin_shuffle(c, (Words)second);              \
+    d = __builtin_shuffle(d, (Words)third);
+#define LEFT {1, 2, 3, 0}
+#define HALF {2, 3, 0, 1}
+#define RIGHT {3, 0, 1, 2}
+#define ROUND_OF_FOUR(s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15)       \
+    MIX_FOUR(((Words){m[s0], m[s2], m[s4], m[s6]}), ((Words){m[s1], m[s3], m[s5], m[s7]}))        \
+    TURN(LEFT, HALF, RIGHT)                                                                       \
+    MIX_FOUR(((Words){m[s8], m[s10], m[s12], m[s14]}), ((Words){m[s9], m[s11], m[s13], m[s15]}))  \
+    TURN(RIGHT, HALF, LEFT)
+
+__attribute__((target("avx2"))) static void
+compress_by_four(Blake2b *digest, const uint8_t *block, int is_last)
+{
+    uint64_t m[16];
+    Words a, b, c, d, low, high;
+    memcpy(m, block, BLOCK);
+    memcpy(&low, digest->state, 32), memcpy(&high, digest->state + 4, 32);
+    memcpy(&c, BEGINNING, 32), memcpy(&d, BEGINNING + 4, 32);
+    a = low, b = high;
+    d ^= (Words){digest->count, 0, is_last ? ~(uint64_t)0 : 0, 0};
+    ROUNDS(ROUND_OF_FOUR)
+    low ^= a ^ c, high ^= b ^ d;
+    memcpy(digest->state, &low, 32), memcpy(digest->state + 4, &high, 32);
+}
+#define HAS_FOUR __builtin_cpu_supports("avx2")
+#else
+#define HAS_FOUR 0
+#define compress_by_four compress_by_one
+#endif
+
+static int is_plain = 0; /* as on another processor; a test sets it */
+
+static void
+compress(Blake2b *digest, const uint8_t *block, int is_last)
+{
+    if (HAS_FOUR && !is_plain)
+        compress_by_four(digest, block, is_last);
+    else
+        compress_by_one(digest, block, is_last);
 }
 
 static void

@@ -21,12 +21,14 @@ cdef extern from "_blake2b.h":
     void begin_digest(Blake2b *) noexcept
     void feed_digest(Blake2b *, const void *, size_t) noexcept
     void end_digest(Blake2b *, uint8_t *) noexcept
+    int is_plain
 
 cdef extern from "Python.h":
     void PyObject_GC_UnTrack(object)
 
 cdef enum:
     DIGEST = 16  # bytes
+    MOST_TYPES = 1_000  # of content, remembered
     MOST_KEYS = 64  # each is compared with all others of its use
     BODY_END = 512  # `ends` in app/tracker/links/probes.py
     # Uses of keys, in the order of the fields of `Names`; causes have their rules' numbers.
@@ -39,6 +41,12 @@ cdef bytes ended(Blake2b *digest):
     cdef bytes made = PyBytes_FromStringAndSize(NULL, DIGEST)
     end_digest(digest, <uint8_t *>PyBytes_AS_STRING(made))
     return made
+
+
+def digest_plainly(bint plainly, /):
+    """Make digests as on a processor that takes a word at a time, or as on this one."""
+    global is_plain
+    is_plain = plainly
 
 
 cdef inline void feed(Blake2b *digest, bytes data) noexcept:
@@ -297,6 +305,9 @@ cdef class Reader:
     cdef frozenset empty_texts  # that say nothing
     cdef Py_ssize_t short, most_ids, most_keys
     cdef object names, no_names  # `Names`, and `NO_NAMES`
+    cdef bytes encoded  # first bytes of bodies that may be
+    cdef object of_content_type
+    cdef dict of_types
 
     def __cinit__(
         self,
@@ -316,9 +327,45 @@ cdef class Reader:
         self.empty_texts, self.short = empty_texts, short
         self.names, self.no_names = names, no_names
         self.most_ids, self.most_keys = most_ids, most_keys
+        self.encoded, self.of_types = b"", {}
+
+    def look_into(self, bytes encoded not None, of_content_type, /):
+        """Leave bodies to Python that begin so, or as ``of_content_type`` says, if anything."""
+        self.encoded, self.of_content_type = encoded, of_content_type
 
     def read(self, record, rules, /):
-        """The names; their fields where rules have to decide. ``rules`` look into the rest."""
+        """The names; their fields where rules have to decide. ``rules`` look into the rest.
+
+        None, and nothing is read, if its body has to be looked into: see `read_tables`.
+        """
+        cdef bint is_publish = type(record) is Publish
+        if not is_publish:
+            check(record, Deliver)
+        cdef Places *places = &OF_PUBLISH if is_publish else &OF_DELIVER
+        cdef dict properties = at(record, places.properties)
+        cdef bytes body = at(record, places.body)
+        if body:
+            if (<unsigned char>body[0]) in self.encoded or "content_encoding" in properties:
+                return None
+            if self.of_content_type is not None:
+                begins, probes = self._of_type(properties.get("content_type"))
+                if probes and body.startswith(begins):
+                    return None
+        return self.read_tables(record, rules)
+
+    cdef tuple _of_type(self, content_type):
+        """The beginnings of bodies of a content type to look into, and their probes."""
+        if type(content_type) is not str:  # a forged trace message's may be anything
+            content_type = None
+        found = self.of_types.get(content_type)
+        if found is None:
+            if len(self.of_types) >= MOST_TYPES:
+                self.of_types.clear()
+            found = self.of_types[content_type] = self.of_content_type(content_type)
+        return <tuple?>found
+
+    def read_tables(self, record, rules, /):
+        """The names in headers and properties, as `read` gives them."""
         cdef Reading reading = Reading()
         properties, body = record.properties, record.body
         if type(properties) is not dict or type(body) is not bytes:

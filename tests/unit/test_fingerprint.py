@@ -61,6 +61,9 @@ def test_any_message_has_the_same_mark(
 def test_a_message_of_any_length_has_digests_as_hashlib_makes_them(size: int) -> None:
     record = replace(record_of({"message_id": "7" * (size % 300)}, 1, True), body=b"x" * size)
     marked = fingerprint(record)
+    _names.digest_plainly(True)
+    assert fingerprint(record) == marked
+    _names.digest_plainly(False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_names, "mark", lambda *_: None)
         assert fingerprint(record) == marked

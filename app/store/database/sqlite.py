@@ -442,19 +442,17 @@ def _values(rows: Sequence[tuple[Any, ...]], rest: tuple[Any, ...]) -> tuple[Any
 def _insert_statement(table: sa.TableClause, rows: int, suffix: str, is_usual: bool) -> str:
     if table is keys:
         return _insert_keys(rows)
-    count, places = itertools.count(1), []
-    for _ in range(rows):
-        row = []
-        for column in table.columns:
-            if is_usual and column.name in USUAL:
-                row.append("NULL" if USUAL[column.name] is None else str(USUAL[column.name]))
-                continue
-            place = f"?{next(count)}"
-            if table is EVENT_ROWS and events.c[column.name].nullable:
-                place = f"iif({place} = {ABSENT}, NULL, {place})"  # no call, as nullif would be
-            row.append(place)
-        places.append(f"({', '.join(row)})")
-    return f"{inserts(table)} VALUES {', '.join(places)}{suffix}"
+    row = f"({', '.join(_place(table, column.name, is_usual) for column in table.columns)})"
+    return f"{inserts(table)} VALUES {', '.join([row] * rows)}{suffix}"
+
+
+def _place(table: sa.TableClause, name: str, is_usual: bool) -> str:
+    """The place of a value in a statement, or the value itself."""
+    if table is not EVENT_ROWS:
+        return "?"
+    if is_usual and name in USUAL:
+        return "NULL" if USUAL[name] is None else str(USUAL[name])
+    return f"nullif(?, {ABSENT})" if events.c[name].nullable else "?"
 
 
 def _insert_keys(rows: int) -> str:

@@ -19,6 +19,8 @@ cdef enum:
     ORDINAL = 6
     IS_LAST = 7
     ALL_FIELDS = 8
+    IS_OWN = 0  # of `About`
+    IS_COUNTED = 1
 
 
 cdef class Loop:
@@ -86,10 +88,12 @@ cdef class Loop:
                 continue
             key = at(arrival, self._places[DIGEST]) or digest(message)
             (self._digests if bundle is None else self._inner).append(key)
-            about = self._about(message)  # whether it is our own, and counted, come first
+            about = self._about(message)
+            if not isinstance(about, tuple):
+                raise TypeError("a message is about something")
             if (
-                about[0]
-                or not about[1]
+                (<tuple>about)[IS_OWN]
+                or not (<tuple>about)[IS_COUNTED]
                 or not message.is_event
                 or (self._refused and key in self._refused)
             ):

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from app.tracker import _names
+from app.tracker import _names, packed
 from app.tracker.links.expressions import (
     EMPTY_TEXTS,
     ENVELOPE,
@@ -36,6 +36,8 @@ from model.error_queues import ErrorProfile, forward_of
 
 _from_json = msgspec.json.Decoder().decode
 
+# The first bytes of bodies that may be encoded; AMQP 1.0's sections begin with 0.
+ENCODED = bytes(sorted(bodies.FIRST_BYTES | packed.FIRST_BYTES | {0}))
 MOST_KEYS = 64  # of one message, in each field of its names
 MOST_CAUSES = 16  # that one publish can name; each is looked for, and its clock joined
 MOST_IDS = 8  # by which one message can be named; each takes memory for as long as it can
@@ -320,8 +322,8 @@ OfBody: TypeAlias = tuple[Probe, tuple[Use, ...]]
 class Triggers:
     """The probes of publishes, or of deliveries, by their triggers.
 
-    ``read`` gives the names in headers and properties, ``of_content_type`` the beginnings of bodies
-    to read, and their probes.
+    ``read`` gives the names in headers and properties, None where the body is to be looked into;
+    ``read_tables`` those in headers and properties of any message.
     """
 
     def __init__(self, probes: Iterable[Probe], *, causes: bool) -> None:
@@ -343,8 +345,7 @@ class Triggers:
             {name: tuple(probes) for name, probes in groups.items()}
             for groups in by_source.values()
         )
-        self.of_content_type = lru_cache(maxsize=_CACHED_TYPES)(self._of_content_type)
-        self.read: Callable[[Record, Any], Names | Fields] = _names.Reader(
+        reader = _names.Reader(
             self.by_header,
             self.by_property,
             EMPTY_TEXTS,
@@ -353,7 +354,9 @@ class Triggers:
             NO_NAMES,
             MOST_IDS,
             MOST_KEYS,
-        ).read
+        )
+        reader.look_into(ENCODED, self.of_content_type if self.of_bodies else None)
+        self.read, self.read_tables = reader.read, reader.read_tables
 
     def of_body(self, record: Record) -> Sequence[OfBody]:
         """The probes of a record's body."""
@@ -363,9 +366,10 @@ class Triggers:
         begins, probes = self.of_content_type(content_type)
         return probes if record.body.startswith(begins) else ()
 
-    def _of_content_type(
+    def of_content_type(
         self, content_type: str | None
     ) -> tuple[tuple[bytes, ...], Sequence[OfBody]]:
+        """The beginnings of bodies to read of a content type, and their probes."""
         probes = [
             probe
             for probe in self.of_bodies
@@ -376,6 +380,3 @@ class Triggers:
             )
         ]
         return tuple({probe.body_begins: None for probe, _ in probes}), probes
-
-
-_CACHED_TYPES = 1_000

@@ -21,6 +21,7 @@ from app.tracker.links.probes import (
     CALLED,
     CAUSES,
     CONVERSATIONS,
+    ENCODED,
     FOUND_BY,
     IDS,
     MOST_CAUSES,
@@ -39,7 +40,7 @@ from app.tracker.links.probes import (
 from app.tracker.links.rule import Rule, RuleError
 from app.tracker.records import Publish, Record
 from app.tracker.values import readable
-from model.bodies import FIRST_BYTES, decode_body
+from model.bodies import decode_body
 from model.error_queues import ERROR_PROFILES
 from model.words import LinkKind
 
@@ -59,8 +60,6 @@ SAME_MESSAGE = Inquiry((Expression(Source.property, (MESSAGE_ID,)),), "forward",
 MOVED_RULE = "forward-moved"
 _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
-# The first bytes of bodies that may be encoded; AMQP 1.0's sections begin with 0.
-_ENCODED = FIRST_BYTES | packed.FIRST_BYTES | {0}
 
 
 def search_key(field: str, value: str) -> Key:
@@ -145,16 +144,18 @@ class Rules:
         The body is read as it is stored: that of an AMQP 1.0 value as its text.
         """
         triggers = self._of_publishes if type(record) is Publish else self._of_deliveries
-        of_body: Sequence[OfBody] = ()
-        if body := record.body:
-            if body[0] in _ENCODED or "content_encoding" in record.properties:
-                record = readable(self._plain(record, triggers))
-            if triggers.of_bodies:
-                of_body = triggers.of_body(record)
-        fields: Names | Fields = triggers.read(record, self)
-        if of_body:
-            fields = self._with_body(fields, of_body, record)
+        fields = triggers.read(record, self)
+        if type(fields) is Names:  # nearly always
+            return fields
+        fields = self._read_with_body(record, triggers) if fields is None else fields
         return self._decide(fields) if isinstance(fields, tuple) else fields
+
+    def _read_with_body(self, record: Record, triggers: Triggers) -> Names | Fields:
+        if record.body[0] in ENCODED or "content_encoding" in record.properties:
+            record = readable(self._plain(record, triggers))
+        fields = triggers.read_tables(record, self)
+        of_body = triggers.of_body(record) if triggers.of_bodies else ()
+        return self._with_body(fields, of_body, record) if of_body else fields
 
     def with_moved(self, record: Record, names: Names, client: str | None) -> Names:
         """The names in a message that a shovel or a federation link moves: it is its own cause.
