@@ -54,6 +54,7 @@ def _as_stored(event: StampedEvent, trace_id: int) -> dict[str, object]:
         "payload": record.body,
         "payload_bytes": len(record.body),
         "payload_sha256": None,
+        "redactions": None,
         "trace_id": trace_id,
         "vhost": "/",
         "interval": event.stamp.interval,

@@ -12,7 +12,7 @@ from msgspec.json import Encoder
 from app.tracker._fields cimport at, check, place_of
 from app.tracker.events import Reference, StampedEvent
 from app.tracker.links.names import NO_NAMES, Names
-from app.tracker.records import Publish
+from app.tracker.records import Deliver, Publish
 from app.tracker.values import readable
 from model.words import IS_CONVERSATION, IS_FOUND_BY
 
@@ -35,6 +35,21 @@ cdef Py_ssize_t IDS = place_of(Names, "ids"), CALLED = place_of(Names, "called")
 cdef Py_ssize_t FOUND_BY = place_of(Names, "found_by")
 cdef Py_ssize_t CONVERSATIONS = place_of(Names, "conversations")
 
+cdef struct Places:  # of a record's fields
+    Py_ssize_t exchange, routing_keys, queues, properties, body, sha256, redactions
+
+
+cdef Places places_of(kind, str queues):
+    cdef Places places
+    places.exchange, places.routing_keys = place_of(kind, "exchange"), place_of(kind, "routing_keys")
+    places.properties, places.body = place_of(kind, "properties"), place_of(kind, "body")
+    places.sha256, places.queues = place_of(kind, "sha256"), place_of(kind, queues)
+    places.redactions = place_of(kind, "redactions")
+    return places
+
+
+cdef Places OF_PUBLISH = places_of(Publish, "routed_queues"), OF_DELIVER = places_of(Deliver, "queue")
+cdef object PUBLISHED = Publish.event_type, RECEIVED = Deliver.event_type
 cdef object encode = Encoder().encode, key_of = itemgetter(2)
 cdef object CONVERSATION = IS_CONVERSATION, FOUND = IS_FOUND_BY
 cdef object BOTH = IS_CONVERSATION | IS_FOUND_BY
@@ -69,32 +84,36 @@ def event_rows(dialect, trace_id, events, Py_ssize_t body_bytes, dict settled no
     cdef bint is_publish, is_doubtful, is_redelivered, is_quiet
     cdef dict properties
     cdef bytes body, digest
+    cdef Places *places
     cdef tuple ids, row
     absent, flags = dialect.absent, dialect.flags
     for event in events:
         check(event, StampedEvent)
         record, reference, cause = at(event, RECORD), at(event, REFERENCE), at(event, CAUSE)
-        properties = record.properties
+        is_publish = type(record) is Publish
+        if not is_publish:
+            check(record, Deliver)
+        places = &OF_PUBLISH if is_publish else &OF_DELIVER
+        properties = at(record, places.properties)
         if "type" in properties:  # else it is readable as it is
             record = readable(record)
-            properties = record.properties
         names = at(event, NAMES)
         check(reference, Reference)
         check(names, Names)
-        is_publish, body, ids = type(record) is Publish, record.body, at(names, IDS)
+        body, ids, queues = at(record, places.body), at(names, IDS), at(record, places.queues)
         row = (
             at(reference, ID),
-            record.event_type,
+            PUBLISHED if is_publish else RECEIVED,
             +at(event, MATCH),  # a plain number
             absent if cause is None else cause.id,
             at(event, PARTICIPANT),
             at(event, SEQ),
             at(event, LAMPORT),
             at(event, RECORDED_AT),
-            record.exchange,
-            absent if is_publish else record.queue,
-            text_of(record.routing_keys),
-            text_of(record.routed_queues) if is_publish else absent,
+            at(record, places.exchange),
+            absent if is_publish else queues,
+            text_of(at(record, places.routing_keys)),
+            text_of(queues) if is_publish else absent,
             (<bytes>encode(properties)).decode(),
             bytes_of(body[:body_bytes], as_array) if body_bytes else absent,
             len(body),
@@ -113,7 +132,7 @@ def event_rows(dialect, trace_id, events, Py_ssize_t body_bytes, dict settled no
             and candidates is None
             and disposition is None
             and len(body) <= body_bytes
-            and not record.redactions
+            and not at(record, places.redactions)
             and not (is_doubtful or is_redelivered or is_quiet)
         ):
             rows.append(row)

@@ -442,12 +442,12 @@ def _values(rows: Sequence[tuple[Any, ...]], rest: tuple[Any, ...]) -> tuple[Any
 def _insert_statement(table: sa.TableClause, rows: int, suffix: str, is_usual: bool) -> str:
     if table is keys:
         return _insert_keys(rows)
-    row = f"({', '.join(_place(table, column.name, is_usual) for column in table.columns)})"
+    row = f"({', '.join(_value_text(table, column.name, is_usual) for column in table.columns)})"
     return f"{inserts(table)} VALUES {', '.join([row] * rows)}{suffix}"
 
 
-def _place(table: sa.TableClause, name: str, is_usual: bool) -> str:
-    """The place of a value in a statement, or the value itself."""
+def _value_text(table: sa.TableClause, name: str, is_usual: bool) -> str:
+    """A value as a statement has it: a mark, or itself."""
     if table is not EVENT_ROWS:
         return "?"
     if is_usual and name in USUAL:
