@@ -27,6 +27,7 @@ if find_spec("Cython") is None:  # setuptools would only find its options odd
     sys.exit(f"Cython is missing, which compiles parts of this package: {INSTALL}")
 
 INSIDE = {"web": "app/web", "alembic": "app/store/migrations"}
+WITH_FIELDS = ("app/tracker/_fields.pxd", "app/tracker/_memories.pxd")
 COMPILED = {
     "itc/_core.c": ["itc/_trees.h"],
     "app/broker/_wire.pyx": ["app/tracker/_fields.pxd"],
@@ -34,8 +35,11 @@ COMPILED = {
     "app/tracker/_names.pyx": [
         *(f"app/tracker/{name}" for name in ("_blake2b.h", "_fields.pxd", "_names.pxd")),
     ],
+    "app/tracker/_copies.pyx": [*WITH_FIELDS, "app/tracker/_copies.pxd"],
+    "app/tracker/_steps.pyx": [*WITH_FIELDS, "app/tracker/_steps.pxd"],
     "app/tracker/_pass.pyx": [
-        *(f"app/tracker/{name}.pxd" for name in ("_fields", "_memories", "_names")),
+        *WITH_FIELDS,
+        *(f"app/tracker/{name}.pxd" for name in ("_copies", "_names", "_steps")),
     ],
     "app/traces/runs/_loop.pyx": ["app/tracker/_fields.pxd"],
     "app/store/capture/_rows.pyx": ["app/tracker/_fields.pxd"],

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from app.tracker._pass import Actor, Actors
+from app.tracker._steps import Actor, Actors
 from app.tracker.events import ChannelState, ParticipantState, Reference
 from app.tracker.identity import Identities, Identity, Policy, SharedPlaces, awareness_between
 from app.tracker.lasts import LastEvents

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple
 
-from app.tracker import _pass
+from app.tracker import _steps
 from app.tracker.events import Edge, Influence
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import Names
@@ -22,7 +22,7 @@ _ANY_TIME = (EdgeKind.returned, EdgeKind.rejected)
 _PUSHED, _CANDIDATE = EdgeKind.overflow, EdgeKind.candidate
 
 
-class Steps(_pass.Steps):
+class Steps(_steps.Steps):
     """The steps of a trace's participants, with links by its rules."""
 
     def __init__(self, participants: ParticipantRegistry, linker: Linker) -> None:

@@ -356,13 +356,8 @@ def test_the_image_without_jobs_has_neither_spark_nor_java() -> None:
 def test_the_image_s_steps_build_the_program(image: Path) -> None:
     assert (image / ".venv" / "bin" / "rabbitmq-itc").exists()
     assert [*image.glob("itc/_core*.so")], "the clock's core was not built"
-    for module in (
-        "broker/_wire",
-        "tracker/_memories",
-        "tracker/_names",
-        "tracker/_pass",
-        "store/capture/_rows",
-    ):
+    of_tracker = (f"tracker/_{name}" for name in ("copies", "memories", "names", "pass", "steps"))
+    for module in ("broker/_wire", *of_tracker, "store/capture/_rows", "traces/runs/_loop"):
         assert [*image.glob(f"app/{module}*.so")], f"{module} was not built"
     assert not (image / "tests").exists()
     assert not [*image.glob(".venv/lib/python*/site-packages/[Cc]ython*")]

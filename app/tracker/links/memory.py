@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from app.tracker._pass import NamedEvents
+from app.tracker._steps import NamedEvents
 from app.tracker.events import NamedEvent, Reference
 from app.tracker.links.names import Key
 from model.sound import share

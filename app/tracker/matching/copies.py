@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from app.tracker._pass import Copies, Hold
+from app.tracker._copies import Copies, Hold
 from app.tracker.events import LostCopy, PendingCopy, Reference
 from app.tracker.fingerprint import BYTES, brings_deaths, fingerprint_halves
 from app.tracker.matching.equals import EqualCopies

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from app.tracker import _pass
+from app.tracker import _copies
+from app.tracker._copies import NOBODYS, Hold
 from app.tracker._memories import KeyedFifo
-from app.tracker._pass import NOBODYS, Hold
 from app.tracker.events import Handover, Influence, Reference
 from app.tracker.records import Deliver
 from app.tracker.reorder import handover_of
@@ -45,7 +45,7 @@ class DeliveryCase(msgspec.Struct, gc=False):
         return deaths[0].time if deaths else None
 
 
-class Holds(_pass.Holds):
+class Holds(_copies.Holds):
     """The last holds by queue and fingerprint; the oldest makes room."""
 
     def newest(self, key: Key, most: int = LOOK_BACK) -> list[Hold]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from app.tracker._pass import NOBODYS, Hold
+from app.tracker._copies import NOBODYS, Hold
 from app.tracker.events import DeliveryOrigin, Influence, PendingCopy
 from app.tracker.fingerprint import BYTES, brings_deaths
 from app.tracker.matching.equals import candidates_of

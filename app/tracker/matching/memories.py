@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
+from app.tracker._copies import NOBODYS, Hold
 from app.tracker._memories import KeyedFifo
-from app.tracker._pass import NOBODYS, Hold
 from app.tracker.events import DeliveryOrigin, PendingCopy, Reference
 from app.tracker.matching.copies import WaitingCopies
 from app.tracker.matching.holds import DeliveryCase, Handovers, Key, is_before

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from app.tracker._copies import QueueTrail
 from app.tracker._memories import KeyedFifo
-from app.tracker._pass import QueueTrail
 from app.tracker.events import Influence, PendingCopy
 from app.tracker.matching.holds import DeliveryCase, Influences, Key
 from model.words import EdgeKind

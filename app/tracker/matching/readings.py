@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.tracker._pass import Hold
+from app.tracker._copies import Hold
 from app.tracker.events import DeliveryOrigin
 from app.tracker.fingerprint import BYTES, of_stream
 from app.tracker.matching.equals import candidates_of

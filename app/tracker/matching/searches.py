@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from app.tracker._pass import NOBODYS, Hold
+from app.tracker._copies import NOBODYS, Hold
 from app.tracker.events import DeliveryOrigin, Influence, LostCopy, PendingCopy, Reference
 from app.tracker.fingerprint import BYTES, brings_deaths, is_addressed_as
 from app.tracker.matching import readings
