@@ -172,8 +172,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
                 broker.management,
                 IdentityProvider(
                     broker.management.oauth_settings,
-                    settings.oauth_client_id,
-                    settings.oauth_scope,
+                    *(settings.oauth_client or "").split(maxsplit=1),
                 ),
             ),
             broker=broker.management,

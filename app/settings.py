@@ -142,13 +142,10 @@ class Settings(BaseSettings):
     frame_ancestors: Names = ()
     """Origins whose pages may show the dashboard in a frame, comma separated: that of RabbitMQ's
     management page, for the tab of the broker plugin."""
-    oauth_client_id: str | None = None
-    """Name of this page at the identity provider that the broker names (docs/security.md); unset:
-    that of the broker's own page, which must then have this page's address among those that it may
-    return to."""
-    oauth_scope: str | None = None
-    """Scopes to ask for there; unset: those that the broker tells its own page, or where it tells
-    none `openid profile`."""
+    oauth_client: str | None = None
+    """Name of this page at the identity provider that the broker names (docs/security.md), and
+    behind it, parted by spaces, the scopes to ask for; unset: those of the broker's own page, which
+    must then have this page's address among those that it may return to."""
     loopback_users: Names = ("guest",)
     """Users that may sign in from this machine only. The broker cannot tell, because it sees this
     service's own address."""

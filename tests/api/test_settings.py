@@ -41,8 +41,8 @@ def test_those_that_matter_first_come_first_and_each_setting_once() -> None:
     assert second.startswith("Where things are kept\n")
 
 
-def test_an_operator_has_no_more_than_fifty_five_to_read() -> None:
-    assert len(Settings.model_fields) <= 55, "a bound that protects the service is a constant"
+def test_an_operator_has_no_more_than_fifty_seven_to_read() -> None:
+    assert len(Settings.model_fields) <= 57, "a bound that protects the service is a constant"
 
 
 def test_a_variable_and_a_line_of_the_file_are_read(

@@ -75,7 +75,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
             broker.ctl("eval", UAA.format(issuer=issuer))
         for name in ("orders", "others"):
             broker.api("PUT", "queues", "/", name, json={})
-        settings = {"ITC_AUTH": "broker", "ITC_OAUTH_SCOPE": f"openid {SCOPES}"}
+        settings = {"ITC_AUTH": "broker", "ITC_OAUTH_CLIENT": f"rabbit-ui openid {SCOPES}"}
         database = f"sqlite:///{tmp_path / 'itc.db'}"
         service = Service(broker, database, tmp_path, settings)
         service.set("ITC_AUDIT_LOG", str(tmp_path / "audit.jsonl"))
