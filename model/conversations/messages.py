@@ -162,7 +162,7 @@ class Message:
             reason=_DEATHS.get(reason, reason),
             by=f" by {name}" if name else "",
             holder=f", last handed to {name}" if name else "",
-            onward=(f"; it went to {join_names(onward)}" if onward else "")
+            onward=(f"; it went to queue {join_names(onward)}" if onward else "")
             + (f"; put back as {self.put_back}" if self.put_back else ""),
             remark=copy.remark if copy else "is gone",
         )

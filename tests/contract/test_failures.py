@@ -594,4 +594,6 @@ async def test_a_dead_letter_has_its_remedy_until_somebody_took_it(store: Store)
     waiting = (await store.conversations.of_event(again.message, Via.links)).conversation
     [first] = [each for each in waiting.messages if each.event == again.message]
     assert (first.put_back, waiting.state) == (back, State.waiting)
-    assert (first.failure_sentence or "").endswith(f"it went to orders.dead; put back as {back}")
+    assert (first.failure_sentence or "").endswith(
+        f"it went to queue orders.dead; put back as {back}"
+    )

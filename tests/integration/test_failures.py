@@ -174,4 +174,4 @@ async def test_the_printed_command_puts_a_dead_letter_back_and_is_known_to_have(
     assert (found.remedy, found.put_back) == (None, back)
     assert conversation.state is not State.failed
     [first] = [each for each in conversation.messages if each.event == found.message]
-    assert (first.failure_sentence or "").endswith(f"; it went to dead; put back as {back}")
+    assert (first.failure_sentence or "").endswith(f"; it went to queue dead; put back as {back}")

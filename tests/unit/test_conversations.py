@@ -848,14 +848,14 @@ def test_what_is_done_says_by_what(
                 got(2, 1, 1, "work"),
                 got(3, 2, 1, "dead", Match.dead_lettered, REJECTED),
             ),
-            "order died in work: rejected by billing; it went to dead",
+            "order died in work: rejected by billing; it went to queue dead",
         ),
         (
             (
                 sent(1, 0, "work"),
                 got(3, 2, 1, "dead", Match.dead_lettered, Death("work", "maxlen", 1)),
             ),
-            "order died in work: the queue was full; it went to dead",
+            "order died in work: the queue was full; it went to queue dead",
         ),
         (
             (
@@ -878,5 +878,5 @@ def test_who_rejected_a_message_and_not_who_had_it_afterwards_is_named() -> None
     events = (sent(1, 0, "work"), got(2, 1, 1, "work"), last, letter)
     found = conversation_of(events[0], events, {4: (Cause(2, None, "rejected"),)})
     assert found.messages[0].failure_sentence == (
-        "order died in work: rejected by billing; it went to dead"
+        "order died in work: rejected by billing; it went to queue dead"
     )

@@ -275,7 +275,7 @@ def ask_of_a_stuck_order(hand: Hand) -> None:
 def ask_of_a_slow_order(hand: Hand) -> None:
     page = hand.page
     find(hand, FIRST + (VHOSTS.index(SLOW) + 1) * EACH - 1)
-    slow = page.get_by_text("Longer than usual:").locator("..")
+    slow = page.get_by_role("region", name="Longer than usual")
     usual = r"stock 4\.\d s, usually \d+ ms, since \d\d:\d\d:00"
     expect(slow).to_contain_text(re.compile(usual))
     hand.answered("what of the slow order took longer than usual?")

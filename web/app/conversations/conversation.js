@@ -13,7 +13,9 @@ import Touched from "../ui/event/touched.js";
 import { lazy } from "../ui/lazy.js";
 import { Choice, Empty, Failure, pending } from "../ui/panel.js";
 import { Facts } from "./facts.js";
-import { modelOf } from "./model.js";
+import { modelOf, nameOf, stuckIn, waitingOf } from "./model.js";
+import { slowIn, usualOf } from "./waterfall-layout.js";
+import { serviceIn } from "../ui/names.js";
 import { ConversationProposal } from "./proposal.js";
 import { Share } from "./share.js";
 import { titleOf, WAYS } from "./words.js";
@@ -39,20 +41,21 @@ export function Conversation({ event }) {
   const { first } = loaded;
   useViewed(first?.vhost, first?.began_at, first && certainUntil(first), "this conversation", first);
   useHeading(first ? titleOf(first) : null);
+  const { data: usual } = useResource((signal) => model && usualAt(model, signal), [model], { every: 0 });
   return html`<div class="conv">
       ${error && (error.status === 404
         ? html`<${Unknown} event=${event} />`
         : html`<div class="panel-body"><${Failure} error=${error} onRetry=${loaded.reload} /></div>`)}
       ${!model && !error && html`<h1 class="unseen">Conversation</h1>${pending({ error: null }, "the conversation")}`}
       ${model && html`
-        <${Facts} model=${model} onSelect=${(one) => select(one, { panel: "on" })}
+        <${Facts} model=${model} usual=${usual} onSelect=${(one) => select(one, { panel: "on" })}
           tools=${html`<${Choice} label="Group by" options=${WAYS} value=${via} small
               onChange=${(value) => patch({ via: value === "links" ? null : value })} />
             <button class="button small" onClick=${loaded.reload}>Refresh</button>
             <${Share} model=${model} drawn=${share} />`} />
         <${ConversationProposal} answer=${model.answer} via=${via} onChange=${loaded.reload} key=${model.answer.vhost} />
         <${More} loaded=${loaded} />
-        <${Drawing} model=${model} view=${view} share=${share} selected=${Number(event)} />
+        <${Drawing} model=${model} usual=${usual} view=${view} share=${share} selected=${Number(event)} />
         <${Beyond} model=${model} open=${beyond === "on"} />`}
     </div>
     ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} />`}`;
@@ -71,6 +74,23 @@ function Beyond({ model: { answer, lastEvent }, open }) {
 /** Chooses an event, in all drawings. Walking along adds no steps to go back to. */
 function select(event, { replace = false, ...changes } = {}) {
   patch({ event: String(event), ...changes }, { replace });
+}
+
+const MOST_USUAL = 30;
+
+/** The usual times of a conversation's queues and services when it ended; null if nobody answers. */
+async function usualAt({ answer, names, messages, places, end }, signal) {
+  const first = (all) => [...new Set(all)].filter(Boolean).slice(0, MOST_USUAL);
+  const waiting = waitingOf({ messages }).map(({ queue }) => queue);
+  const deliveries = [...places.values()].filter(({ delivery }) => delivery);
+  const queues = first([...waiting, ...deliveries.map(({ copy, delivery }) => delivery.queue ?? copy.queue)]);
+  const services = first(deliveries.map(({ delivery }) => serviceIn(nameOf(names, delivery.participant))));
+  const at = new Date(Date.parse(answer.began_at) + end * 1000).toISOString();
+  try {
+    return usualOf(await api.usual(answer.vhost, at, queues, services, signal));
+  } catch {
+    return null; // a waterfall without it is better than none
+  }
 }
 
 /** The conversation of an event; choosing another of its events does not load it again. */
@@ -136,10 +156,19 @@ function Unknown({ event }) {
       It may have been removed by retention, or belong to a virtual host that you cannot see.<//>`;
 }
 
-function Drawing({ model, view, share, selected }) {
-  useKeys({ Enter: () => patch({ panel: "on" }) });
+/** Selects what failed, waits or was slow of a conversation that was opened at its beginning, until something else is. */
+function Drawing({ model, usual, view, share, selected: event }) {
+  const [isOpened, setOpened] = useState(true);
+  useEffect(() => void (event !== model.answer.root && setOpened(false)), [event]);
+  const subject = useMemo(() => stuckIn(model) ?? slowIn(model, usual).find(({ bar }) => !bar.open)?.bar.event, [model, usual]);
+  const selected = (isOpened && event === model.answer.root && subject) || event;
+  const onSelect = (one, changes) => {
+    setOpened(false);
+    select(one, changes);
+  };
+  useKeys({ Enter: () => (selected === event ? patch({ panel: "on" }) : onSelect(selected, { panel: "on" })) });
   return html`<div class="conv-bar">
       <${Choice} label="Drawing" options=${VIEWS} value=${view} onChange=${(value) => patch({ view: value === "waterfall" ? null : value })} />
     </div>
-    <${DRAWINGS[view]} key=${`${view} ${model.answer.root} ${model.answer.via} ${model.messages.size}`} model=${model} selected=${selected} share=${share} onSelect=${select} />`;
+    <${DRAWINGS[view]} key=${`${view} ${model.answer.root} ${model.answer.via} ${model.messages.size}`} model=${model} usual=${usual} selected=${selected} share=${share} onSelect=${onSelect} />`;
 }

@@ -6,6 +6,7 @@ import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
 import { NARROW } from "../ui/width.js";
 import { failuresOf, heldOf, nameOf, partsOf, waitingOf } from "./model.js";
+import { slowIn, slowText } from "./waterfall-layout.js";
 import { partText, Position, reasonsOf, State, subjectOf } from "./words.js";
 
 const MOST = 3;
@@ -14,7 +15,7 @@ const BACK = Object.fromEntries(
   ["event", "panel", "beyond", "touched", "touched_until", "all_touched", "all_touched_until", "view", "via", "relatives"].map((name) => [name, null]),
 );
 
-export function Facts({ model, tools, onSelect }) {
+export function Facts({ model, usual, tools, onSelect }) {
   const { answer } = model;
   const { counts } = answer;
   const [key, ...others] = answer.via === "any" ? [] : answer.keys;
@@ -34,6 +35,7 @@ export function Facts({ model, tools, onSelect }) {
       ${" "}${plural(counts.participants, "participant")}${counts.redeliveries > 0 && `; redelivered ${times(counts.redeliveries)}`}<${Further} answer=${answer} onSelect=${onSelect} /></p>
     <div class="conv-facts">
       <${Why} model=${model} onSelect=${onSelect} />
+      <${Slow} model=${model} usual=${usual} onSelect=${onSelect} />
       <${Time} model=${model} onSelect=${onSelect} />
     </div>
   </header>`;
@@ -63,6 +65,18 @@ function Further({ answer, onSelect }) {
 
 function Step({ event, onSelect, children }) {
   return html`<button type="button" class="as-link" onClick=${() => onSelect(event)}>${children ?? `#${event}`}</button>`;
+}
+
+/** What took clearly longer than usual and is over, at its bar's message. */
+function Slow({ model, usual, onSelect }) {
+  const slow = slowIn(model, usual).filter(({ bar }) => !bar.open);
+  if (!slow.length) return null;
+  return html`<section aria-labelledby="conv-slow">
+    <h2 id="conv-slow">Longer than usual</h2>
+    <ul>${slow.slice(0, MOST).map(({ message, bar }) => html`<li key=${`${bar.event} ${bar.kind}`}>
+        <${Step} event=${bar.event} onSelect=${onSelect}><bdi>${visible(message.type)}</bdi>: ${slowText(bar)}<//></li>`)}
+      ${slow.length > MOST && html`<li class="soft">and ${slow.length - MOST} more</li>`}</ul>
+  </section>`;
 }
 
 function Why({ model, onSelect }) {
@@ -118,7 +132,7 @@ function Time({ model, onSelect }) {
       ${parts.slice(0, MOST).map(
         (part) => html`<li key=${`${part.kind} ${part.name}`} class="conv-part">
           <span class="tabular end">${took(part.seconds)}</span>
-          <span class="tabular end soft">${percent(part.seconds, all)}</span>
+          <span class="tabular end soft">${goesOn ? "" : percent(part.seconds, all)}</span>
           <span><${Step} event=${part.event} onSelect=${onSelect}>${partText(part)}<//>${part.kind === "queued" && html` <${Queue} vhost=${model.answer.vhost} name=${part.name} />`}</span>
         </li>`,
       )}

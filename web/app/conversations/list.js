@@ -140,18 +140,18 @@ function Rows({ items, order }) {
   const several = !vhost.value && user.value.vhosts.length > 1;
   const short = shortOf(items.flatMap((one) => one.participants));
   useSteps("a[id^='conversation-']");
-  const by = ["began_at", "type", ({ state }) => Object.keys(STATES).indexOf(state), ({ keys }) => keys[0],
-    ({ position, began_at: at, seconds }) => (position ? secondsSince(at) : seconds), ({ counts }) => counts.messages, null, ({ participants }) => participants.length, "vhost"];
-  const heads = `Began|Type|State|Key|#Duration|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
+  const by = [({ keys, type }) => keys[0] ?? type, ({ state }) => Object.keys(STATES).indexOf(state),
+    ({ position, began_at: at, seconds }) => (position ? secondsSince(at) : seconds), "began_at", "type", ({ counts }) => counts.messages, null, ({ participants }) => participants.length, "vhost"];
+  const heads = `Key|State|#Duration|Began|Type|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
   return html`<${Table} label=${`Conversations, ${order}`} heads=${heads} rows=${items} by=${by}>
     ${(one) => html`<tr key=${one.root} class="chosen-by-click" onClick=${(e) => e.target.closest("a") || patch({ event: String(one.root) })}>
-        <td class="tabular" title=${dateTime(one.began_at)}>${recent(one.began_at)}</td>
-        <td><a id=${`conversation-${one.root}`} class="strong" data-focus=${`conversation ${one.root}`}
-          href=${hrefHere({ event: String(one.root) })}><${Value} cut>${one.type}<//></a></td>
+        <td title=${visible(one.keys.join(", "))}><a id=${`conversation-${one.root}`} class="strong" data-focus=${`conversation ${one.root}`}
+          href=${hrefHere({ event: String(one.root) })}>${one.keys.length ? html`<${Value} cut>${one.keys[0]}<//>` : `#${one.root}`}</a></td>
         <td class="place"><${State} state=${one.state} />${one.position && html` <span class="soft small"><${Position} of=${one} short=${short} /></span>`}</td>
-        <td title=${visible(one.keys.join(", "))}>${one.keys.length ? html`<${Value} cut>${one.keys[0]}<//>` : "–"}</td>
         <td class="number" title=${one.position ? `Its last event came after ${took(one.seconds)}` : null}>${one.position
           ? html`<span class="soft">${ageOf(one.began_at)} so far</span>` : took(one.seconds)}</td>
+        <td class="tabular" title=${dateTime(one.began_at)}>${recent(one.began_at)}</td>
+        <td><${Value} cut>${one.type}<//></td>
         <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>
         <td class="text" title=${visible(one.sentence)}><span>${said(inShort(one.sentence, one.participants, short))}</span></td>
         <td class="name" title=${visible(one.participants.join(", "))}>${visible(few(one.participants.map(short)))}</td>

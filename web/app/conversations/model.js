@@ -68,12 +68,18 @@ export function rowsOf({ tops, places }, folded) {
     rows.push({ message, depth, folded: isFolded, copies, sub });
     if (isFolded) continue;
     const isSplit = message.copies.length > 1;
-    const copyOf = ({ cause }) => (isSplit ? places.get(cause).copy : null);
+    const copyOf = (child) => (isSplit ? copyBefore(places.get(child.cause), child) : null);
     const below = message.children.filter((child) => copyOf(child) === (sub ? copies[0] : null)).map((child) => rowOf(child, depth + 1));
     const split = isSplit && !sub ? message.copies.map((copy) => ({ message, depth: depth + 1, copies: [copy], sub: true })) : [];
     todo.push(...[...split, ...below].reverse());
   }
   return rows;
+}
+
+/** The copy that led to a message: of one that names a message and not a delivery, the one that its publisher was handed. */
+function copyBefore({ message, copy }, { participant, event }) {
+  const handed = message.copies.filter(({ deliveries }) => deliveries.some((one) => one.participant === participant && one.event < event));
+  return copy ?? (handed.length === 1 ? handed[0] : null);
 }
 
 /** The name of a participant; of a publish that was not observed, nobody knows whose it is. */
@@ -177,6 +183,12 @@ export function waitingOf({ messages }) {
   return [...messages.values()].flatMap((message) =>
     message.copies.filter(({ state }) => state === "waiting").map(({ queue }) => ({ message, queue })),
   );
+}
+
+/** The event of the first message that failed, else of one that waits: somebody who opens a conversation asks for it. */
+export function stuckIn({ messages }) {
+  const all = [...messages.values()].filter(({ copies }) => copies.length > 0);
+  return ["failed", "waiting"].map((wanted) => all.find(({ outcome }) => outcome === wanted)).find(Boolean)?.event;
 }
 
 /** Copies that consumers hold: `{message, delivery}`. */

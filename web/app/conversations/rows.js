@@ -9,9 +9,9 @@ const rowId = (name, index) => `${name}-${index}`;
 
 /**
  * `row(index)` draws one: it gets its id, place and state as properties to spread. `head` stays at the
- * top. It begins with the row `first` in sight. `onKey(key)` returns whether it has done something; `onWidth(pixels)` tells how wide the rows are.
+ * top. `onKey(key)` returns whether it has done something; `onWidth(pixels)` tells how wide the rows are.
  */
-export function Rows({ name, role, label, count, height, active, first: subject, row, head, headHeight, onStep, onKey, onWidth, minWidth = 0 }) {
+export function Rows({ name, role, label, count, height, active, row, head, headHeight, onStep, onKey, onWidth, minWidth = 0 }) {
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   useLayoutEffect(() => {
@@ -37,7 +37,6 @@ export function Rows({ name, role, label, count, height, active, first: subject,
   }, []);
 
   useEffect(() => keepInSight(box.current, active, height, headHeight), [active, count]);
-  useEffect(() => keepInSight(box.current, subject, height, headHeight), []);
 
   const first = Math.max(0, Math.floor(view.top / height) - SPARE);
   const last = Math.min(count, Math.ceil((view.top + view.height) / height) + SPARE);

@@ -1,7 +1,7 @@
 // From messages to rectangles and words: time to the right, a row for each copy of a message. Pure.
 import { ageOf, moment, seconds, secondsSince, visible } from "../core/format.js";
 import { serviceIn } from "../ui/names.js";
-import { nameOf, spellBefore } from "./model.js";
+import { nameOf, rowsOf, spellBefore } from "./model.js";
 
 export const ROW = 30;
 const PAD = 6;
@@ -24,7 +24,7 @@ const TONES = {
   held: { fill: "--good-ground", stroke: "--good", dash: "5 3" },
 };
 export const USUAL = { fill: "--line", stroke: null };
-const LESS = { fill: "--sunk", stroke: null };
+const LESS = { fill: "--usual", stroke: null };
 export const USUAL_WORDS = "usual, median to 9 of 10";
 const BEYOND = { fill: "--bad", stroke: null };
 const CLEARLY = 1.5; // times the usual, and beyond what trace messages resolve
@@ -153,7 +153,11 @@ function barsOf(message, copy, { names, places, end, usual }, marks, x) {
     } else if (isHeld) add(openBar("held", offset, end, one.at, own));
     last = one;
   }
-  if (last && last.handled == null && last.settled_after == null && last.settlement !== "in_hand") bars.at(-1).taker = who(last);
+  const isMute = last && last.handled == null && last.settled_after == null && last.settlement !== "in_hand";
+  // Of several attempts nobody knows which led on, but until when the last one may have.
+  const led = isMute && last.redelivered && message.children.find((child) => child.participant === last.participant && child.event > last.event);
+  if (led) add({ kind: "handled", from: last.offset, to: led.offset, event: last.event, critical: led.critical && message.critical, name: `${who(last)}, again`, usual: null });
+  else if (isMute) bars.at(-1).taker = who(last);
   if (copy.state === "waiting") add(openBar("waiting", message.offset, end, message.at, { event: message.event, usual: usual?.get(`queue\n${copy.queue}`) }));
   if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) mark("died", before, message.event);
   return bars;
@@ -174,6 +178,13 @@ function labelsOf(bar) {
 
 /** `stock 2.5 s, usually 0.2 s, since 08:14`, of a bar that took longer. */
 export const slowText = (bar) => (isTimed(bar) ? labelsOf(bar)[0] : listed([`${bar.name ?? "waiting"} ${seconds(bar.seconds)}`, usualText(bar)]));
+
+/** The bars that took clearly longer than usual, each with its message. */
+export function slowIn(model, usual) {
+  if (!usual?.size) return [];
+  const rows = rowsOf(model, new Set());
+  return rows.flatMap((row) => rowShapes(row, () => 0, { ...model, usual }, 0).bars.filter((bar) => bar.usual).map((bar) => ({ message: row.message, bar })));
+}
 
 /** The words beside a row's bars: labels without room, the last bar's time, what is usual, who took it; then shorter ones. */
 function tailsOf(bars, rest, last) {

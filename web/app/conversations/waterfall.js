@@ -4,27 +4,23 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { plural, visible } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
-import { useResource } from "../core/resource.js";
 import { patch } from "../core/route.js";
 import { servicesOf } from "../ui/event/touched.js";
 import { Icon } from "../ui/icons.js";
 import { Queue } from "../ui/marks.js";
-import { serviceIn } from "../ui/names.js";
-import { afterText, countBelow, isInner, nameOf, rowsOf, waitingOf } from "./model.js";
+import { afterText, countBelow, isInner, nameOf, rowsOf } from "./model.js";
 import { Rows } from "./rows.js";
 import { paint } from "./shapes-view.js";
-import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, openPath, ROW, rowShapes, scaleOf, slowText, ticksOf, toneOf, USUAL_WORDS, usualOf } from "./waterfall-layout.js";
+import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, openPath, ROW, rowShapes, scaleOf, ticksOf, toneOf, USUAL_WORDS } from "./waterfall-layout.js";
 import { slackText, timesOf } from "./words.js";
 
 const HEAD = 28;
 const NARROW = 760;
 const MARGIN = 14; // right of the last sign
 const MOST_LINES = 6;
-const MOST_SLOW = 3;
 const LABEL = 34; // pixels that a time on the axis takes
 
-export default function Waterfall({ model: conversation, selected, share, onSelect }) {
-  const { data: usual } = useResource((signal) => usualAt(conversation, signal), [conversation], { every: 0 });
+export default function Waterfall({ model: conversation, usual, selected, share, onSelect }) {
   const model = useMemo(() => ({ ...conversation, usual }), [conversation, usual]);
   const [folded, setFolded] = useState(() => new Set());
   const [width, setWidth] = useState(1000);
@@ -85,38 +81,13 @@ export default function Waterfall({ model: conversation, selected, share, onSele
       <${Legend} kinds=${kinds} hasUsual=${usual?.size > 0} />
     </div>
     <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${ROW}
-      active=${active} first=${selected === model.answer.root ? rows.findIndex(isStuck) : -1} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
+      active=${active} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
       head=${html`<${Axis} span=${span} pixels=${pixels} x=${x} onSpan=${setSpan} />`}
       row=${(index, place) => html`<${Row} key=${keyOf(rows[index])} row=${rows[index]} place=${place} model=${model}
         selected=${selected} x=${x} pixels=${pixels} onFold=${fold} onTip=${setTip} onSelect=${onSelect} />`} />
     ${tip && html`<${Tip} tip=${tip} model=${model} />`}
-    <${Slow} rows=${rows} shapes=${shapes} />
     <${Detail} message=${chosen} model=${model} />
   </div>`;
-}
-
-/** Durations clearly longer than usual, also where its bar has no room for the words. */
-function Slow({ rows, shapes }) {
-  const texts = shapes.flatMap(({ bars }, n) => bars.filter(({ usual }) => usual).map((bar) => html`<bdi>${visible(rows[n].message.type)}</bdi>: ${slowText(bar)}`));
-  if (!texts.length) return null;
-  return html`<p class="conv-slow small"><strong>Longer than usual:</strong>${texts.slice(0, MOST_SLOW).map((text, n) => html`${n ? "; " : " "}${text}`)}${texts.length > MOST_SLOW && `; and ${texts.length - MOST_SLOW} more`}.</p>`;
-}
-
-const MOST_USUAL = 30;
-
-/** The usual times of a conversation's queues and services when it ended; null if nobody answers. */
-async function usualAt({ answer, names, messages, places, end }, signal) {
-  const first = (all) => [...new Set(all)].filter(Boolean).slice(0, MOST_USUAL);
-  const waiting = waitingOf({ messages }).map(({ queue }) => queue);
-  const deliveries = [...places.values()].filter(({ delivery }) => delivery);
-  const queues = first([...waiting, ...deliveries.map(({ copy, delivery }) => delivery.queue ?? copy.queue)]);
-  const services = first(deliveries.map(({ delivery }) => serviceIn(nameOf(names, delivery.participant))));
-  const at = new Date(Date.parse(answer.began_at) + end * 1000).toISOString();
-  try {
-    return usualOf(await api.usual(answer.vhost, at, queues, services, signal));
-  } catch {
-    return null; // a waterfall without it is better than none
-  }
 }
 
 /** Certainty about each service until the end of a conversation; null if its end is not here, or nobody answers. */
@@ -128,9 +99,6 @@ async function servicesIn({ answer, lastEvent: to }) {
     return null; // busy: a picture without them is better than none
   }
 }
-
-/** Tell whether somebody who opens a conversation asks for this row. */
-const isStuck = ({ message: { outcome }, copies }) => (outcome === "failed" || outcome === "waiting") && copies.length > 0;
 
 /** The event that a row stands for. */
 const eventOf = ({ message, copies, sub }) => (sub ? (copies[0].deliveries.at(-1)?.event ?? message.event) : message.event);

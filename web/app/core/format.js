@@ -55,9 +55,10 @@ export function seconds(n) {
   return `${Math.floor(amount)} ${one}${rest ? ` ${rest} ${other}` : ""}`;
 }
 
-/** A time in its largest unit: 6 min, 3 h, 2 days. */
+/** A time in its largest unit: 16 min, 3 h, 2 days; below ten minutes with seconds. */
 function roughly(n) {
   if (n < 60) return `${Math.floor(n)} s`;
+  if (n < 600) return `${Math.floor(n / 60)} min ${Math.floor(n % 60)} s`;
   if (n < 3600) return `${Math.floor(n / 60)} min`;
   return n < 2 * 86_400 ? `${Math.floor(n / 3600)} h` : `${Math.floor(n / 86_400)} days`;
 }

@@ -37,10 +37,10 @@ export default function OverviewTab() {
       ? html`<${NothingTraced} rows=${rows} />`
       : html`<${FindConversation} />
           <${Proposals} traces=${shown} />
-          <${Figures} shown=${shown} />
           <${FailuresNow} vhost=${chosen} />
           <${WaitingNow} vhost=${chosen} />
           <${SlowNow} vhost=${chosen} tools=${html`<a class="button small" href=${href("durations", { vhost: chosen })}>Since when is it slow?</a>`} />
+          <${Figures} shown=${shown} />
           <${RatesPlot} vhost=${chosen} traces=${shown} />
           <${InHand} vhost=${chosen} />
           <${TracesTable} rows=${rows} />
