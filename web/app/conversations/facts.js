@@ -67,7 +67,7 @@ function Step({ event, onSelect, children }) {
   return html`<button type="button" class="as-link" onClick=${() => onSelect(event)}>${children ?? `#${event}`}</button>`;
 }
 
-/** What took clearly longer than usual and is over, at its bar's message. */
+/** Messages that took clearly longer than usual and are over. */
 function Slow({ model, usual, onSelect }) {
   const slow = slowIn(model, usual).filter(({ bar }) => !bar.open);
   if (!slow.length) return null;

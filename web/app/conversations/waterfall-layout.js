@@ -154,7 +154,7 @@ function barsOf(message, copy, { names, places, end, usual }, marks, x) {
     last = one;
   }
   const isMute = last && last.handled == null && last.settled_after == null && last.settlement !== "in_hand";
-  // Of several attempts nobody knows which led on, but until when the last one may have.
+  // The last of several attempts may have led on until then; which one did, nobody knows.
   const led = isMute && last.redelivered && message.children.find((child) => child.participant === last.participant && child.event > last.event);
   if (led) add({ kind: "handled", from: last.offset, to: led.offset, event: last.event, critical: led.critical && message.critical, name: `${who(last)}, again`, usual: null });
   else if (isMute) bars.at(-1).taker = who(last);
