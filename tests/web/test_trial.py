@@ -252,6 +252,8 @@ def ask_of_a_retried_order(hand: Hand) -> None:
     find(hand, RETRIED)
     state = page.locator(".conv-state")
     expect(state).to_contain_text("retried, finished")
+    again = page.get_by_role("region", name="What was tried again")
+    expect(again).to_contain_text(re.compile(r"stock gave OrderAccepted back after \d+ ms"))
     hand.press(state.locator("summary"))
     expect(state).to_contain_text("Redelivered once.")
     hand.answered("did the retried order finish?")

@@ -5,7 +5,7 @@ import { href, hrefHere } from "../core/route.js";
 import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
 import { NARROW } from "../ui/width.js";
-import { failuresOf, heldOf, nameOf, partsOf, waitingOf } from "./model.js";
+import { failuresOf, heldOf, nameOf, partsOf, retriedOf, waitingOf } from "./model.js";
 import { slowIn, slowText } from "./waterfall-layout.js";
 import { partText, Position, reasonsOf, State, subjectOf } from "./words.js";
 
@@ -35,6 +35,7 @@ export function Facts({ model, usual, tools, onSelect }) {
       ${" "}${plural(counts.participants, "participant")}${counts.redeliveries > 0 && `; redelivered ${times(counts.redeliveries)}`}<${Further} answer=${answer} onSelect=${onSelect} /></p>
     <div class="conv-facts">
       <${Why} model=${model} onSelect=${onSelect} />
+      <${Retried} model=${model} onSelect=${onSelect} />
       <${Slow} model=${model} usual=${usual} onSelect=${onSelect} />
       <${Time} model=${model} onSelect=${onSelect} />
     </div>
@@ -65,6 +66,19 @@ function Further({ answer, onSelect }) {
 
 function Step({ event, onSelect, children }) {
   return html`<button type="button" class="as-link" onClick=${() => onSelect(event)}>${children ?? `#${event}`}</button>`;
+}
+
+/** Messages that came back, of a conversation that finished, and from whom. */
+function Retried({ model, onSelect }) {
+  const retried = model.answer.state === "retried" && !failuresOf(model).length ? retriedOf(model) : [];
+  if (!retried.length) return null;
+  const text = ({ message: { type }, spell: { kind, holder, seconds } }) =>
+    kind === "back" ? `${visible(nameOf(model.names, holder.participant))} gave ${visible(type)} back after ${took(seconds)}` : `${visible(type)} was handed over again`;
+  return html`<section aria-labelledby="conv-retried">
+    <h2 id="conv-retried">What was tried again</h2>
+    <ul>${retried.slice(0, MOST).map((one) => html`<li key=${one.delivery.event}><${Step} event=${one.delivery.event} onSelect=${onSelect}>${text(one)}<//></li>`)}
+      ${retried.length > MOST && html`<li class="soft">and ${retried.length - MOST} more</li>`}</ul>
+  </section>`;
 }
 
 /** Messages that took clearly longer than usual and are over. */

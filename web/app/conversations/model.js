@@ -178,6 +178,17 @@ export function spellBefore({ places }, { message, copy, delivery }, last) {
   return { kind: isRejected ? "rejected" : "back", holder, seconds };
 }
 
+/** The copies that were handed over again: `{message, delivery, spell}`, the spell before it. */
+export function retriedOf({ messages, places }) {
+  return [...messages.values()].flatMap((message) =>
+    message.copies.flatMap((copy) =>
+      copy.deliveries.flatMap((delivery, n) =>
+        delivery.redelivered && n ? [{ message, delivery, spell: spellBefore({ places }, { message, copy, delivery }, copy.deliveries[n - 1]) }] : [],
+      ),
+    ),
+  );
+}
+
 /** The copies that still wait: `{message, queue}`. */
 export function waitingOf({ messages }) {
   return [...messages.values()].flatMap((message) =>

@@ -43,11 +43,11 @@ function Found({ first, loaded }) {
   return html`
     ${!first.counted_all && html`<${Alert} tone="calm">Groups and plot count the newest ${plural(first.counted, "failure")} only:
       there are more. Choose a period or a queue to count fewer.<//>`}
-    <${Panel} title="Over time" note=${`${first.counted_all ? "" : "the newest "}${plural(first.counted, "failure")}; choose a bar to see its time`}>
-      <${OverTime} over=${first.over_time} /><//>
     <${Panel} title="Groups" flush note="by queue, reason, message type and exception; the largest first"
         foot=${first.groups_truncated && `The ${count(first.groups.length)} groups with the newest failures are listed.`}>
       <${GroupsTable} groups=${first.groups} several=${several} /><//>
+    <${Panel} title="Over time" note=${`${first.counted_all ? "" : "the newest "}${plural(first.counted, "failure")}; choose a bar to see its time`}>
+      <${OverTime} over=${first.over_time} /><//>
     <${Panel} title=${LIST} flush note=${`${items.length < first.counted ? `the newest ${count(items.length)} of ` : ""}${plural(first.counted, "failure")}, a row for each, newest first; keys ↓ and ↑ go through them`}
         foot=${loaded.further && html`<button class="button small" onClick=${loaded.more}>Show ${PAGE} more</button>
           <span> ${count(items.length)} are shown.</span>`}>
