@@ -33,7 +33,7 @@ COMPILED = {
     "app/broker/_wire.pyx": ["app/tracker/_fields.pxd"],
     "app/tracker/_memories.pyx": ["app/tracker/_memories.pxd"],
     "app/tracker/_names.pyx": [
-        *(f"app/tracker/{name}" for name in ("_blake2b.h", "_fields.pxd", "_names.pxd")),
+        *(f"app/tracker/{name}" for name in ("_fields.pxd", "_names.pxd")),
     ],
     "app/tracker/_copies.pyx": [*WITH_FIELDS, "app/tracker/_copies.pxd"],
     "app/tracker/_steps.pyx": [*WITH_FIELDS, "app/tracker/_steps.pxd"],

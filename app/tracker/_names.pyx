@@ -2,26 +2,18 @@
 """Names in a message's headers and properties, by probes: the compiled part of
 app/tracker/links/probes.py.
 
-Digests are BLAKE2b, RFC 7693, of 16 bytes.
+Digests are BLAKE2b of 16 bytes.
 """
 
+from hashlib import blake2b
+
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_AsUTF8, PyUnicode_AsUTF8AndSize
-from libc.stdint cimport uint8_t
 from libc.string cimport memcmp, strncmp
 
 from app.tracker._fields cimport at, check, place_of
 from app.tracker.records import Channel, Deliver, Publish
 from app.tracker.streams import BROKER_HEADERS, MQTT_CHANNEL
-
-cdef extern from "_blake2b.h":
-    ctypedef struct Blake2b:
-        pass
-    void begin_digest(Blake2b *) noexcept
-    void feed_digest(Blake2b *, const void *, size_t) noexcept
-    void end_digest(Blake2b *, uint8_t *) noexcept
-    int is_plain
 
 cdef extern from "Python.h":
     void PyObject_GC_UnTrack(object)
@@ -37,29 +29,12 @@ cdef enum:
     USES = 5
 
 
-cdef bytes ended(Blake2b *digest):
-    cdef bytes made = PyBytes_FromStringAndSize(NULL, DIGEST)
-    end_digest(digest, <uint8_t *>PyBytes_AS_STRING(made))
-    return made
+cdef object begin_digest = blake2b(digest_size=DIGEST).copy  # faster than to make one
 
 
-def digest_plainly(bint plainly, /):
-    """Make digests as on a processor that takes a word at a time, or as on this one."""
-    global is_plain
-    is_plain = plainly
-
-
-cdef inline void feed(Blake2b *digest, bytes data) noexcept:
-    feed_digest(digest, PyBytes_AS_STRING(data), len(data))
-
-
-cdef void feed_length(Blake2b *digest, size_t length) noexcept:
-    """Take in the length of what follows (`framed`)."""
-    cdef uint8_t octets[4]
-    cdef int i
-    for i in range(4):
-        octets[i] = <uint8_t>(length >> 8 * (3 - i))
-    feed_digest(digest, octets, 4)
+cdef bytes framed(bytes data):
+    """Bytes behind their length, so that two in a row cannot be read as two others."""
+    return (<object>len(data)).to_bytes(4, "big") + data
 
 
 cdef tuple untracked(tuple members):
@@ -136,7 +111,7 @@ cdef class Probe:
     cdef tuple conditions, uses
     cdef bint of_same_body
     cdef object call
-    cdef Blake2b begun  # digests: what has the prefix
+    cdef object begin  # makes a digest of what has the prefix
 
     def __cinit__(
         self,
@@ -148,28 +123,20 @@ cdef class Probe:
         /,
     ):
         self.prefix, self.of_same_body, self.call = prefix, of_same_body, call
-        begin_digest(&self.begun)
-        if prefix is not None:
-            feed(&self.begun, prefix)
+        self.begin = blake2b(prefix or b"", digest_size=DIGEST).copy
         self.conditions = tuple([Condition(*each) for each in conditions])
         self.uses = tuple([Use(*each) for each in uses])
 
     cdef bytes key(self, const char *text, size_t size, bytes body):
         """The key of a text, and of the body's ends where they count."""
-        cdef Blake2b digest = self.begun
-        cdef bytes size_of_body
-        cdef size_t end
-        if not self.of_same_body:
-            feed_digest(&digest, text, size)
-            return ended(&digest)
-        feed_length(&digest, size)
-        feed_digest(&digest, text, size)
-        end, size_of_body = min(len(body), BODY_END), b"%d:" % len(body)
-        feed_length(&digest, len(size_of_body) + 2 * end)
-        feed(&digest, size_of_body)
-        feed_digest(&digest, PyBytes_AS_STRING(body), end)
-        feed_digest(&digest, PyBytes_AS_STRING(body) + len(body) - end, end)
-        return ended(&digest)
+        digest = self.begin()
+        if self.of_same_body:
+            end = min(len(body), BODY_END)
+            ends = b"%d:%b%b" % (len(body), body[:end], body[len(body) - end :])
+            digest.update(framed(text[:size]) + framed(ends))
+        else:
+            digest.update(text[:size])
+        return digest.digest()
 
 
 cdef dict table_of(dict compiled):
@@ -429,7 +396,6 @@ def mark(record not None, encode, frozenset revealing not None, /):
 
     So it does for large bodies, and where a name is revealing.
     """
-    cdef Blake2b digest
     cdef bint is_publish = type(record) is Publish
     if not is_publish:
         check(record, Deliver)
@@ -450,7 +416,7 @@ def mark(record not None, encode, frozenset revealing not None, /):
             return None
     except (TypeError, UnicodeEncodeError):  # a table of another kind, half a character
         return None
-    begin_digest(&digest)
-    feed(&digest, head)
-    feed(&digest, at(record, places.body))
-    return ended(&digest)
+    digest = begin_digest()
+    digest.update(head)
+    digest.update(at(record, places.body))
+    return digest.digest()
