@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import blake2b, sha256
 from typing import Any, Final, Literal, get_args
 
@@ -51,6 +52,7 @@ _NEEDED = ENVELOPE | {"reply_to", "type", "content_type", "content_encoding"}
 _EVERY = "*"
 _INDEX = re.compile(r"0|-?[1-9][0-9]{0,8}").fullmatch
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
+_BEFORE = "\ufeff \t\r\n"  # a byte order mark, and white space
 _GONE: Any = object()
 _FAULTS = (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError)
 
@@ -195,16 +197,13 @@ class Redactor:
 
     def _properties(self, properties: dict[str, Any], hits: dict[str, None]) -> dict[str, Any]:
         for rule in self._of_properties:
-            leaf = self._leaf(rule, of_table=True)
+            leaf = self._leaf(rule, hits, of_table=True)
             for place in rule.places:
                 if place.source is Source.payload:
                     continue
                 is_header = place.source is Source.header
                 tokens = ("headers", *place.tokens) if is_header else place.tokens
-                changed = _put(properties, tokens, leaf)
-                if changed is not properties:
-                    properties = changed
-                    hits[rule.name] = None
+                properties = _put(properties, tokens, leaf)
         return properties
 
     def _body(self, message: Record, hits: dict[str, None]) -> tuple[bytes, dict[str, Any]] | None:
@@ -215,42 +214,44 @@ class Redactor:
         plain, tree, fault = _read(message)
         if tree is None:
             hits[f"{fault}: {UNREAD}"] = None
-            left = self._digest(b"body:" + message.body).encode() if self._key else b""
-            return left, {}
+            return self._digest_of_body(message.body), {}
         names: dict[str, None] = {}
         try:
             for rule in self._of_body:
-                leaf = self._leaf(rule, of_table=False)
+                leaf = self._leaf(rule, names, of_table=False)
                 for place in _fields_in(rule, Source.payload):
-                    changed = _put(tree, place.tokens, leaf, unfold=True)
-                    if changed is not tree:
-                        tree = changed
-                        names[rule.name] = None
-            if not names and not self._may_hide(plain):
+                    tree = _put(tree, place.tokens, leaf, unfold=True)
+            # A packed one may hold more: behind its end, or in a map that has a key twice.
+            if not names and plain is message.body and not self._may_hide(plain):
                 return None
             content = _encode(tree)
         except _FAULTS:
             hits[f"{bodies.NOT_JSON}: {UNREAD}"] = None
-            return b"", {}
+            return self._digest_of_body(message.body), {}
         hits.update(names)
         return content, _changes(message, plain)
 
     def _may_hide(self, plain: bytes) -> bool:
-        """Tell whether a body may hold a value that its reader has not seen: behind a second key.
+        places = (place for rule in self._of_body for place in _fields_in(rule))
+        return any(_may_hide(plain, place.tokens) for place in places)
 
-        Then it is written anew, with what the reader saw.
-        """
-        return b"\\" in plain or any(
-            _octets(place.tokens[-1]) in plain
-            for rule in self._of_body
-            for place in _fields_in(rule, Source.payload)
-            if place.tokens[-1] != _EVERY and not _INDEX(place.tokens[-1])
-        )
+    def _digest_of_body(self, body: bytes) -> bytes:
+        return self._digest(b"body:" + body).encode() if self._key else b""
 
-    def _leaf(self, rule: Redaction, *, of_table: bool) -> Callable[[Any], Any]:
-        if rule.keep == "nothing" or not self._key:
-            return lambda _: _GONE
-        return lambda raw: self._replace(raw, of_table)
+    def _leaf(
+        self, rule: Redaction, hits: dict[str, None], *, of_table: bool
+    ) -> Callable[[Any], Any]:
+        """Function that replaces a value by a rule, whose name is a hit if the value changes."""
+        is_gone = rule.keep == "nothing" or not self._key
+
+        def leaf(raw: Any) -> Any:
+            value = _GONE if is_gone else self._replace(raw, of_table)
+            if value is raw or value == raw:
+                return raw
+            hits[rule.name] = None
+            return value
+
+        return leaf
 
     def _replace(self, raw: Any, of_table: bool) -> Any:
         if raw is None or raw == "" or (type(raw) is str and raw in EMPTY_TEXTS):
@@ -292,6 +293,25 @@ def _read(message: Record) -> tuple[bytes, Any, str]:
     return plain, tree, next(iter(refused), bodies.NOT_JSON)
 
 
+def _may_hide(plain: bytes, tokens: tuple[str, ...]) -> bool:
+    """Tell whether JSON may hold a value that its reader has not seen: behind a second key.
+
+    Then it is written anew, with what the reader saw.
+    """
+    return b"\\" in plain or any(form in plain for form in _last_name(tokens))
+
+
+@lru_cache(MOST_RULES * MOST_PLACES)
+def _last_name(tokens: tuple[str, ...]) -> tuple[bytes, ...]:
+    """The last field among tokens, as each encoding of JSON has it; of none, what all JSON has."""
+    names = [token for token in tokens if token != _EVERY and not _INDEX(token)]
+    name = names[-1] if names else ""
+    forms = [_octets(name), name.encode("utf-16-le", "surrogatepass")]
+    with suppress(UnicodeEncodeError):
+        forms.append(name.encode("latin-1"))
+    return tuple(dict.fromkeys(forms))
+
+
 def _changes(message: Record, plain: bytes) -> dict[str, Any]:
     """The properties that no longer hold for a body in JSON."""
     if plain is message.body:
@@ -305,22 +325,25 @@ def _changes(message: Record, plain: bytes) -> dict[str, Any]:
 
 
 def _put(
-    tree: Any, tokens: Sequence[str], leaf: Callable[[Any], Any], *, unfold: bool = False
+    tree: Any, tokens: tuple[str, ...], leaf: Callable[[Any], Any], *, unfold: bool = False
 ) -> Any:
     """A tree with replaced values; the tree itself if it has none there.
 
     ``unfold``: texts on the way that begin like JSON are read as JSON. One that cannot be is
-    replaced whole.
+    replaced whole, and one that may hide something is written anew.
     """
     if not tokens:
-        value = leaf(tree)
-        return tree if value is not _GONE and value == tree else value
-    if unfold and type(tree) is str and bodies.begins_as_json(octets := _octets(tree)):
+        return leaf(tree)
+    octets = _octets(tree.lstrip(_BEFORE)) if unfold and type(tree) is str else b""
+    if bodies.begins_as_json(octets):
         inner = bodies.parse(octets, Counter(), _decode)
         if inner is None:
             return leaf(tree)
         changed = _put(inner, tokens, leaf, unfold=True)
-        return tree if changed is inner else _encode(changed).decode()
+        if changed is inner and not _may_hide(octets, tokens):
+            return tree
+        text = _encode(changed).decode()
+        return tree if text == tree else text
     copy = tree
     for place in _steps(tree, tokens[0]):
         changed = _put(tree[place], tokens[1:], leaf, unfold=unfold)
@@ -339,7 +362,7 @@ def _put(
 def _steps(tree: Any, token: str) -> Sequence[Any]:
     """The keys or indexes that a token stands for."""
     if type(tree) is dict:
-        return [token] if token in tree else [*tree] if token == _EVERY else ()
+        return [*tree] if token == _EVERY else [token] if token in tree else ()
     if type(tree) is not list:
         return ()
     if token == _EVERY:

@@ -57,6 +57,7 @@ def mark_of(value: Any) -> str:
         ({"card": [SECRET, None]}, "/card", {"card": [mark_of(SECRET), None]}),
         ({"text": json.dumps({"c": SECRET})}, "/text/c", {"text": f'{{"c":"{mark_of(SECRET)}"}}'}),
         ({"text": '{"c": ' + SECRET}, "/text/c", {"text": mark_of('{"c": ' + SECRET)}),
+        ({"*": 1, "c": SECRET}, "/*", {"*": mark_of(1), "c": mark_of(SECRET)}),
     ],
 )
 def test_equal_values_get_equal_digests_wherever_they_are(body: Any, place: str, left: Any) -> None:
@@ -105,6 +106,37 @@ def test_bodies_in_every_encoding_are_read_and_become_json(
     assert changed.properties in ({}, {"content_type": "application/json"})
 
 
+HIDDEN = f'{{"card": "{SECRET}", "card": null}}'
+PACKED = {"x": {"card": SECRET}}
+
+
+@pytest.mark.parametrize(
+    ("body", "properties"),
+    [
+        (HIDDEN.encode("utf-16-le"), {}),
+        (f'{{"é": "{SECRET}", "é": null}}'.encode("latin-1"), {}),
+        (f'{{"a": ["{SECRET}"], "a": null}}'.encode(), {}),
+        (json.dumps({"text": HIDDEN}).encode(), {}),
+        (json.dumps({"text": "\ufeff" + json.dumps({"card": SECRET})}).encode(), {}),
+        (b"\x82\xa1x" + msgspec.msgpack.encode(PACKED) + b"\xa1x\0", {"content_type": "msgpack"}),
+        (b"\xa2ax" + cbor2.dumps(PACKED) + b"ax\0", {"content_type": "cbor"}),
+        (cbor2.dumps({}) + cbor2.dumps(PACKED), {"content_type": "cbor"}),
+        (gzip.compress(b"{}") + HIDDEN.encode(), {}),
+    ],
+)
+def test_nothing_stays_where_another_reader_would_look(
+    body: bytes, properties: dict[str, Any]
+) -> None:
+    places = ("/card", "/text/card", "/x/x/card", "/é", "/a/0")
+    for place in places:
+        assert redact(publish(b"[1]"), rule(f"$message.payload#{place}")).body == b"[1]"
+    changed = redact(
+        publish(body, **properties), rule(*(f"$message.payload#{place}" for place in places))
+    )
+    assert SECRET.encode() not in changed.body.replace(b"\0", b"")
+    json.loads(changed.body)
+
+
 @pytest.mark.parametrize(
     ("body", "encoding", "reason"),
     [
@@ -114,6 +146,7 @@ def test_bodies_in_every_encoding_are_read_and_become_json(
         (b'{"a": "' + SECRET.encode() * 20_000 + b'"}', None, "body too large: left out"),
         (SECRET.encode(), "gzip", "body not decompressed: left out"),
         (SECRET.encode(), "br", "body in an unknown encoding: left out"),
+        (b'{"a": NaN, "b": "\\ud800%d"}' % int(SECRET), None, "body not JSON: left out"),
     ],
 )
 def test_a_body_that_no_rule_can_be_read_in_is_left_out_whole(
