@@ -6,6 +6,7 @@ Both and a migration are added to a copy of the sources, and the copy is asked w
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -31,8 +32,9 @@ LINE = """\
         Display("Entry", "Where the message came in.", usual=True, width=12),
     ]
 """
-TAKEN_BEFORE = "            flags[record.redelivered],\n"
-TAKEN = "            record.exchange or None,\n"
+ROWS = "app/store/capture/_rows.pyx"
+TAKEN_BEFORE = "            (<bytes>encode(properties)).decode(),\n"
+TAKEN = "            at(record, places.exchange) or absent,\n"
 MIGRATION = """
     import sqlalchemy as sa
     from alembic import op
@@ -102,7 +104,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(CHECKOUT / "tests" / "contract" / "history.py", root)
     for file, before, line in (
         ("model/event.py", BEFORE, LINE),
-        ("app/store/capture/rows.py", TAKEN_BEFORE, TAKEN),
+        (ROWS, TAKEN_BEFORE, TAKEN),
     ):
         text = (root / file).read_text()
         assert text.count(before) == 1
@@ -110,6 +112,15 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     versions = root / "alembic" / "versions"
     head = max(file.name for file in versions.glob("*.py"))[:5]
     (versions / "r9999_entry.py").write_text(dedent(MIGRATION).format(head=head))
+    program = (CHECKOUT / "setup.py").read_text()
+    only, count = re.subn(
+        r"COMPILED = \{.*?\n\}\n", f"COMPILED = {{{ROWS!r}: []}}\n", program, flags=re.S
+    )
+    assert count == 1
+    (root / "setup.py").write_text(only)
+    shutil.copy(CHECKOUT / "pyproject.toml", root)
+    build = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
+    subprocess.run(build, cwd=root, check=True, capture_output=True)
     return root
 
 
