@@ -788,6 +788,10 @@ def test_facts_come_first_why_it_failed_and_where_the_time_went(
     )
     why.get_by_role("button").first.click()
     expect(page.locator(".drawer h2")).to_have_text(f"#{told.event('receipt.print', 'printer')}")
+    why.get_by_role("link", name="all like it").click()
+    rows = page.get_by_role("group", name="Conversations that failed").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("receipt.print")
 
 
 def test_what_is_known_against_it_is_said(

@@ -1,7 +1,7 @@
 // A conversation at a glance: what happened, why, and where the time went.
 import { html } from "../core/html.js";
 import { ageOf, dateTime, percent, plural, said, seconds as took, times, visible } from "../core/format.js";
-import { href, hrefHere } from "../core/route.js";
+import { href, hrefFailures, hrefHere } from "../core/route.js";
 import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
 import { NARROW } from "../ui/width.js";
@@ -93,6 +93,8 @@ function Slow({ model, usual, onSelect }) {
   </section>`;
 }
 
+const alike = (vhost, { message: { type }, failure: { kind, queue, reason, exception } }) => hrefFailures({ vhost, kind, queue, reason, type, exception });
+
 function Why({ model, onSelect }) {
   const failures = failuresOf(model);
   const waiting = waitingOf(model);
@@ -104,6 +106,7 @@ function Why({ model, onSelect }) {
       ${failures.slice(0, MOST).map(
         (one) => html`<li key=${one.message.event}>
           <${Step} event=${one.by?.event ?? one.message.event} onSelect=${onSelect}>${said(one.message.failure_sentence)}<//>
+          <a class="small" href=${alike(model.answer.vhost, one)}>all like it</a>
           ${one.failure.exception && html`<code class="conv-exception">${visible(one.failure.exception)}</code>`}
         </li>`,
       )}
