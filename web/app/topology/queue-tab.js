@@ -1,7 +1,7 @@
 // A queue: who publishes to it, who takes from it, what waits, for how long, and what failed.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { ageOf, count, dateTime, exchangeName, moment, plural, seconds, visible } from "../core/format.js";
+import { ageOf, count, dateTime, exchangeName, moment, plural, seconds, sentence, visible } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { go, href, hrefFailures, route, vhost } from "../core/route.js";
 import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
@@ -79,13 +79,28 @@ function One({ name, queue }) {
       </select></label></div>
     ${!view.data ? pending(view, "the queue")
       : isEmpty ? html`<${Empty} title=${`No event of ${visible(name)} names a queue ${visible(queue)}`} actions=${html`<a class="button" href=${href("queue", { vhost: name })}>Its queues</a>`} />`
-      : html`<${Routed} view=${view.data} />
+      : html`<${Standing} view=${view.data} usual=${durations.data?.waiting.usual.median} />
         <${Times} map=${durations} of=${of} />
         <${Failed} loaded=${failures} of=${of} />
+        <${Routed} view=${view.data} />
         <${Newest} loaded=${newest} of=${of} />`}`;
 }
 
-function Routed({ view: { publishers, receivers, waiting, oldest, oldest_at: at, looked_at: all, since, vhost: of, queue } }) {
+/** The oldest message that waits, beside what is usual, and who took the last one. */
+function Standing({ view: { receivers, waiting, oldest, oldest_at: at, vhost: of }, usual }) {
+  const short = shortOf(receivers.flatMap(({ participant }) => participant?.name ?? []));
+  const [taker] = [...receivers].sort((a, b) => (a.last < b.last ? 1 : -1));
+  const texts = [
+    usual != null && `half are handed over within ${seconds(usual)}`,
+    taker && `${taker.participant ? visible(short(taker.participant.name)) : "somebody"} took the last at ${moment(taker.last)}`,
+  ].filter(Boolean);
+  return html`<p class="heat-change ${waiting ? "queue-waits warn-text" : ""}">${waiting
+      ? html`<strong>${plural(waiting, "message")} waiting${waiting > 1 ? ", the oldest" : ""} for ${ageOf(at)}</strong>, since <a href=${href("conversations", { vhost: of, event: String(oldest) })}>${moment(at)}</a>`
+      : "No message is known to wait here."}</p>
+    ${texts.length > 0 && html`<p class="soft">${sentence(texts.join("; "))}</p>`}`;
+}
+
+function Routed({ view: { publishers, receivers, looked_at: all, since, vhost: of, queue } }) {
   const short = shortOf([...publishers, ...receivers].map(({ participant }) => participant?.name ?? ""));
   const hasDead = [...publishers, ...receivers].some((one) => one.dead_letters > 0);
   const note = since && `among the newest ${plural(all, "event")} of the virtual host, since ${dateTime(since)}`;
@@ -102,11 +117,10 @@ function Routed({ view: { publishers, receivers, waiting, oldest, oldest_at: at,
         <//>`
       : html`<p class="nothing">${none}</p>`}
   <//>`;
-  return html`<p class="heat-change ${waiting ? "queue-waits warn-text" : ""}">${waiting
-      ? html`<strong>${plural(waiting, "message")} waiting${waiting > 1 ? ", the oldest" : ""} for ${ageOf(at)}</strong>, since <a href=${href("conversations", { vhost: of, event: String(oldest) })}>${moment(at)}</a>`
-      : "No message is known to wait here."}</p>
+  return html`<div class="side-by-side">
     ${flows("Who publishes to it", publishers, "None of these events is a publish to it.", "published")}
-    ${flows("Who takes from it", receivers, "None of these events is a delivery from it.", "received")}`;
+    ${flows("Who takes from it", receivers, "None of these events is a delivery from it.", "received")}
+  </div>`;
 }
 
 function Times({ map: { data, error, reload }, of }) {
