@@ -11,7 +11,7 @@ import pytest
 from app.errors import NotFoundError
 from app.store import Store
 from app.store.causality import links
-from app.store.conversations import lists
+from app.store.conversations import lists, roots
 from app.store.database import chunks
 from app.stored.conversations import ConversationFilter, FoundConversation
 from app.stored.reading import EventFilter
@@ -339,9 +339,11 @@ async def test_what_waits_is_listed_oldest_first_behind_all_that_is_newer(
     assert [each.root for each in later.items] == [root for root in listed if root in since]
     none = await store.conversations.list(EventFilter(vhost="none"), WAITING, via)
     assert not none.items
-    monkeypatch.setattr(lists, "MOST_WAITING", 1)
-    first = await store.conversations.list(asked, WAITING, via)
-    assert first.truncated
+    for module, bound in ((roots, "MOST_STEPS"), (lists, "MOST_WAITING")):
+        with monkeypatch.context() as bounds:
+            bounds.setattr(module, bound, 1)
+            assert (await store.conversations.list(asked, WAITING, via)).truncated
+    assert not (await store.conversations.list(asked, WAITING, via)).truncated
 
 
 async def test_what_fits_is_found_with_its_conversation(store: Store, trace_id: int) -> None:

@@ -130,12 +130,12 @@ class Conversations(Subject):
         async def all_roots(connection: AsyncConnection) -> tuple[list[int], bool]:
             if criteria.is_of_times_alone:
                 ids = await _waiting(connection, criteria.visible)
-                roots = await _roots_of(connection, dialect, ids, via, every=True)
+                roots, is_cut = await _roots_of(connection, dialect, ids, via, every=True)
                 fitting = await ids_that_fit(connection, dialect, criteria, [*roots])
-                return sorted(fitting), len(ids) == MOST_WAITING
+                return sorted(fitting), is_cut or len(ids) == MOST_WAITING
             ids = await ids_of(connection, dialect, criteria, limit=MOST_FITTING)
-            roots = await _roots_of(connection, dialect, ids, via, every=is_waiting)
-            return sorted(roots, reverse=not is_waiting), len(ids) == MOST_FITTING
+            roots, is_cut = await _roots_of(connection, dialect, ids, via, every=is_waiting)
+            return sorted(roots, reverse=not is_waiting), is_cut or len(ids) == MOST_FITTING
 
         roots, is_cut = await self.database.search(Lane.search, all_roots)
 
@@ -224,19 +224,23 @@ def _begins(via: Via) -> list[ColumnElement[bool]]:
 
 async def _roots_of(
     connection: AsyncConnection, dialect: Dialect, ids: Sequence[int], via: Via, *, every: bool
-) -> set[int]:
-    """The roots of the conversations of events, or of ``every`` one that led to them."""
-    result: set[int] = set()
+) -> tuple[set[int], bool]:
+    """The roots of the conversations of events, or of ``every`` one that led to them.
+
+    :returns: these, and whether there may be others, too far back.
+    """
+    result, is_cut = set[int](), False
     for (trace_id, _), event_ids in (await _by_trace(connection, ids)).items():
         trace_roots = await Roots.of_trace(connection, dialect, trace_id)
         if every:
-            ends = await trace_roots.beginnings_of(event_ids)
+            ends, is_further = await trace_roots.beginnings_of(event_ids)
+            is_cut |= is_further
         else:
             ends = set((await trace_roots.ends_of(event_ids)).values())
         if via is Via.conversation:
             ends = {(await trace_roots.roots_of(end, None, via))[0] for end in sorted(ends)}
         result |= ends
-    return result
+    return result, is_cut
 
 
 async def _waiting(connection: AsyncConnection, vhosts: Collection[str] | None) -> Sequence[int]:

@@ -132,15 +132,18 @@ class Roots:
             ends[event_id] = event_id if cause is None else ends.get(cause, cause)
         return {event_id: ends[event_id] for event_id in ids}
 
-    async def beginnings_of(self, ids: Collection[int]) -> set[int]:
-        """The ends of all ways back from events, along each of their causes."""
+    async def beginnings_of(self, ids: Collection[int]) -> tuple[set[int], bool]:
+        """The ends of all ways back from events, along each of their causes.
+
+        :returns: these, and whether there may be others, behind `MOST_STEPS` events.
+        """
         beginnings, seen, level = set[int](), set[int](), set(ids)
         while level and len(seen) < MOST_STEPS:
             seen |= level
             causes = await self._causes_of(level)
             beginnings |= {event_id for event_id in level if not causes[event_id]}
             level = set[int]().union(*causes.values()) - seen
-        return beginnings
+        return beginnings, bool(level)
 
     async def _causes_of(self, ids: Collection[int]) -> dict[int, Collection[int]]:
         evident = links.Evident(
