@@ -153,7 +153,7 @@ function Rows({ items, order }) {
         <td class="tabular" title=${dateTime(one.began_at)}>${recent(one.began_at)}</td>
         <td><${Value} cut>${one.type}<//></td>
         <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>
-        <td class="text" title=${visible(one.sentence)}><span>${said(inShort(one.sentence, one.participants, short))}</span></td>
+        <td class="text" title=${said(one.sentence)}><span>${said(inShort(one.sentence, one.participants, short))}</span></td>
         <td class="name" title=${visible(one.participants.join(", "))}>${visible(few(one.participants.map(short)))}</td>
         ${several && html`<td><${Value} cut>${one.vhost}<//></td>`}
       </tr>`}
