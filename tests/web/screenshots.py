@@ -53,7 +53,7 @@ VIEWS = {
 
 # What a view shows once it has its data.
 SHOWN = {
-    "overview": "running",
+    "overview": "in the last 15 minutes",
     "events": "dead-lettered",
     "conversations": "Where the time went",
     "failures": "rejected",

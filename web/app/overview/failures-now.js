@@ -25,7 +25,7 @@ async function lately(vhost, signal) {
 
 export function FailuresNow({ vhost }) {
   const { data, error, reload } = useResource((signal) => lately(vhost, signal), [vhost], { every: EVERY_SECONDS });
-  if (!data) return error && html`<${Failure} error=${error} onRetry=${reload} />`;
+  if (!data) return error ? html`<${Failure} error=${error} onRetry=${reload} />` : html`<${Panel} title="Failures" flush><p class="nothing">Counting …</p><//>`;
   const { last, earlier, since } = data;
   const words = `${atLeast(last)} in the last ${MINUTES} minutes, ${atLeast(earlier)} in the ${MINUTES} minutes before`;
   const short = shortOf(last.groups.flatMap(({ by }) => by));

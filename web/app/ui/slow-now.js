@@ -16,7 +16,7 @@ const QUANTILES = { median: "median", p90: "9 of 10" };
 /** `tools`: what leads on. */
 export function SlowNow({ vhost, tools }) {
   const { data, error, reload } = useResource((signal) => api.slow(vhost, signal), [vhost], { every: EVERY_SECONDS });
-  if (!data) return error && html`<${Failure} error=${error} onRetry=${reload} />`;
+  if (!data) return error ? html`<${Failure} error=${error} onRetry=${reload} />` : html`<${Panel} title="Became slow" flush><p class="nothing">Comparing …</p><//>`;
   const { items, looked_at: all, looked_at_all: isWhole, as_of } = data;
   return html`<${Panel} title="Became slow" flush id="slow-now"
       note="within the last hour, against the hour before" foot=${[items.length > MOST && `The ${MOST} slowest of ${items.length} are shown.`, !isWhole && "Only the busiest queues and services of each user were looked at.", uncountedText(as_of)].filter(Boolean).join(" ")} tools=${tools}>
