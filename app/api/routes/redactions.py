@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Path, Request, Response
@@ -40,7 +40,7 @@ class RedactionRequest(KnownFields):
     )
 
     places: Annotated[list[PlaceText], Field(min_length=1, max_length=MOST_PLACES)] | PlaceText
-    keep: Literal["digest", "nothing"] = "digest"
+    keep: Keep = "digest"
 
 
 class ListedRedaction(msgspec.Struct, frozen=True):

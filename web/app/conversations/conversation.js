@@ -11,11 +11,11 @@ import { certainUntil, useHeading, useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import Touched from "../ui/event/touched.js";
 import { lazy } from "../ui/lazy.js";
+import { serviceIn } from "../ui/names.js";
 import { Choice, Empty, Failure, pending } from "../ui/panel.js";
 import { Facts } from "./facts.js";
 import { modelOf, nameOf, stuckIn, waitingOf } from "./model.js";
 import { slowIn, usualOf } from "./waterfall-layout.js";
-import { serviceIn } from "../ui/names.js";
 import { ConversationProposal } from "./proposal.js";
 import { Share } from "./share.js";
 import { titleOf, WAYS } from "./words.js";
@@ -42,20 +42,21 @@ export function Conversation({ event }) {
   useViewed(first?.vhost, first?.began_at, first && certainUntil(first), "this conversation", first);
   useHeading(first ? titleOf(first) : null);
   const { data: usual } = useResource((signal) => model && usualAt(model, signal), [model], { every: 0 });
+  const slow = useMemo(() => (model ? slowIn(model, usual) : []), [model, usual]); // not at each choice of an event
   return html`<div class="conv">
       ${error && (error.status === 404
         ? html`<${Unknown} event=${event} />`
         : html`<div class="panel-body"><${Failure} error=${error} onRetry=${loaded.reload} /></div>`)}
       ${!model && !error && html`<h1 class="unseen">Conversation</h1>${pending({ error: null }, "the conversation")}`}
       ${model && html`
-        <${Facts} model=${model} usual=${usual} onSelect=${(one) => select(one, { panel: "on" })}
+        <${Facts} model=${model} slow=${slow} onSelect=${(one) => select(one, { panel: "on" })}
           tools=${html`<${Choice} label="Group by" options=${WAYS} value=${via} small
               onChange=${(value) => patch({ via: value === "links" ? null : value })} />
             <button class="button small" onClick=${loaded.reload}>Refresh</button>
             <${Share} model=${model} drawn=${share} />`} />
         <${ConversationProposal} answer=${model.answer} via=${via} onChange=${loaded.reload} key=${model.answer.vhost} />
         <${More} loaded=${loaded} />
-        <${Drawing} model=${model} usual=${usual} view=${view} share=${share} selected=${Number(event)} />
+        <${Drawing} model=${model} usual=${usual} slow=${slow} view=${view} share=${share} selected=${Number(event)} />
         <${Beyond} model=${model} open=${beyond === "on"} />`}
     </div>
     ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} />`}`;
@@ -157,10 +158,10 @@ function Unknown({ event }) {
 }
 
 /** Selects what failed, waits or was slow of a conversation that was opened at its beginning, until something else is. */
-function Drawing({ model, usual, view, share, selected: event }) {
+function Drawing({ model, usual, slow, view, share, selected: event }) {
   const [isOpened, setOpened] = useState(true);
   useEffect(() => void (event !== model.answer.root && setOpened(false)), [event]);
-  const subject = useMemo(() => stuckIn(model) ?? slowIn(model, usual).find(({ bar }) => !bar.open)?.bar.event, [model, usual]);
+  const subject = useMemo(() => stuckIn(model) ?? slow[0]?.bar.event, [model, slow]);
   const selected = (isOpened && event === model.answer.root && subject) || event;
   const onSelect = (one, changes) => {
     setOpened(false);

@@ -6,7 +6,7 @@ import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
 import { NARROW } from "../ui/width.js";
 import { failuresOf, heldOf, nameOf, partsOf, retriedOf, waitingOf } from "./model.js";
-import { slowIn, slowText } from "./waterfall-layout.js";
+import { slowText } from "./waterfall-layout.js";
 import { partText, Position, reasonsOf, State, subjectOf } from "./words.js";
 
 const MOST = 3;
@@ -15,7 +15,7 @@ const BACK = Object.fromEntries(
   ["event", "panel", "beyond", "touched", "touched_until", "all_touched", "all_touched_until", "view", "via", "relatives"].map((name) => [name, null]),
 );
 
-export function Facts({ model, usual, tools, onSelect }) {
+export function Facts({ model, slow, tools, onSelect }) {
   const { answer } = model;
   const { counts } = answer;
   const [key, ...others] = answer.via === "any" ? [] : answer.keys;
@@ -36,7 +36,7 @@ export function Facts({ model, usual, tools, onSelect }) {
     <div class="conv-facts">
       <${Why} model=${model} onSelect=${onSelect} />
       <${Retried} model=${model} onSelect=${onSelect} />
-      <${Slow} model=${model} usual=${usual} onSelect=${onSelect} />
+      <${Slow} slow=${slow} onSelect=${onSelect} />
       <${Time} model=${model} onSelect=${onSelect} />
     </div>
   </header>`;
@@ -68,30 +68,29 @@ function Step({ event, onSelect, children }) {
   return html`<button type="button" class="as-link" onClick=${() => onSelect(event)}>${children ?? `#${event}`}</button>`;
 }
 
-/** Messages that came back, of a conversation that finished, and from whom. */
-function Retried({ model, onSelect }) {
-  const retried = model.answer.state === "retried" && !failuresOf(model).length ? retriedOf(model) : [];
-  if (!retried.length) return null;
-  const text = ({ message: { type }, spell: { kind, holder, seconds } }) =>
-    kind === "back" ? `${visible(nameOf(model.names, holder.participant))} gave ${visible(type)} back after ${took(seconds)}` : `${visible(type)} was handed over again`;
-  return html`<section aria-labelledby="conv-retried">
-    <h2 id="conv-retried">What was tried again</h2>
-    <ul>${retried.slice(0, MOST).map((one) => html`<li key=${one.delivery.event}><${Step} event=${one.delivery.event} onSelect=${onSelect}>${text(one)}<//></li>`)}
-      ${retried.length > MOST && html`<li class="soft">and ${retried.length - MOST} more</li>`}</ul>
+/** The first of some `items`, each as `children` makes a line of it; nothing where there are none. */
+function Listed({ id, title, items, children }) {
+  if (!items.length) return null;
+  return html`<section aria-labelledby=${id}>
+    <h2 id=${id}>${title}</h2>
+    <ul>${items.slice(0, MOST).map(children)}
+      ${items.length > MOST && html`<li class="soft">and ${items.length - MOST} more</li>`}</ul>
   </section>`;
 }
 
-/** Messages that took clearly longer than usual and are over. */
-function Slow({ model, usual, onSelect }) {
-  const slow = slowIn(model, usual).filter(({ bar }) => !bar.open);
-  if (!slow.length) return null;
-  return html`<section aria-labelledby="conv-slow">
-    <h2 id="conv-slow">Longer than usual</h2>
-    <ul>${slow.slice(0, MOST).map(({ message, bar }) => html`<li key=${`${bar.event} ${bar.kind}`}>
-        <${Step} event=${bar.event} onSelect=${onSelect}><bdi>${visible(message.type)}</bdi>: ${slowText(bar)}<//></li>`)}
-      ${slow.length > MOST && html`<li class="soft">and ${slow.length - MOST} more</li>`}</ul>
-  </section>`;
+/** Messages that came back, of a conversation that finished, and from whom. */
+function Retried({ model, onSelect }) {
+  const retried = model.answer.state === "retried" && !failuresOf(model).length ? retriedOf(model) : [];
+  const text = ({ message: { type }, spell: { kind, holder, seconds } }) =>
+    kind === "back" ? `${visible(nameOf(model.names, holder.participant))} gave ${visible(type)} back after ${took(seconds)}` : `${visible(type)} was handed over again`;
+  return html`<${Listed} id="conv-retried" title="What was tried again" items=${retried}>
+    ${(one) => html`<li key=${one.delivery.event}><${Step} event=${one.delivery.event} onSelect=${onSelect}>${text(one)}<//></li>`}<//>`;
 }
+
+/** Messages that took clearly longer than usual and are over. */
+const Slow = ({ slow, onSelect }) => html`<${Listed} id="conv-slow" title="Longer than usual" items=${slow}>
+  ${({ message, bar }) => html`<li key=${`${bar.event} ${bar.kind}`}>
+    <${Step} event=${bar.event} onSelect=${onSelect}><bdi>${visible(message.type)}</bdi>: ${slowText(bar)}<//></li>`}<//>`;
 
 const alike = (vhost, { message: { type }, failure: { kind, queue, reason, exception } }) => hrefFailures({ vhost, kind, queue, reason, type, exception });
 
