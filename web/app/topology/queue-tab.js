@@ -92,7 +92,7 @@ function Standing({ view: { receivers, waiting, oldest, oldest_at: at, vhost: of
   const [taker] = [...receivers].sort((a, b) => (a.last < b.last ? 1 : -1));
   const texts = [
     usual != null && `half are handed over within ${seconds(usual)}`,
-    taker && `${taker.participant ? visible(short(taker.participant.name)) : "somebody"} took the last at ${moment(taker.last)}`,
+    taker && `${taker.participant ? short(taker.participant.name) : "somebody"} took the last at ${moment(taker.last)}`,
   ].filter(Boolean);
   return html`<p class="heat-change ${waiting ? "queue-waits warn-text" : ""}">${waiting
       ? html`<strong>${plural(waiting, "message")} waiting${waiting > 1 ? ", the oldest" : ""} for ${ageOf(at)}</strong>, since <a href=${href("conversations", { vhost: of, event: String(oldest) })}>${moment(at)}</a>`
