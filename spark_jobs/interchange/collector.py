@@ -14,9 +14,9 @@ from typing import TypeAlias
 import httpx2
 
 from model.jobs import Problem
+from model.otlp import refusals_in
 from model.texts import storable
 from spark_jobs.errors import JobError
-from spark_jobs.interchange.otlp import refusals_in
 from spark_jobs.interchange.period_request import Collector
 
 Send: TypeAlias = Callable[[bytes, int], tuple[int, str]]

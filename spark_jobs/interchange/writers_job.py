@@ -14,20 +14,22 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from model import otlp
 from model.described import json_of
 from model.interchange import ConversationCounts, DocumentCounts, SentCounts, SpanCounts
 from model.jobs import Problem
+from model.spans import ExportedSpan, LinkDelivery, spans_of
 from model.times import iso_time
+from model.words import Via
 from spark_jobs.errors import JobError
 from spark_jobs.events.slices import spans_that_fit
 from spark_jobs.events.slices_job import map_slices, tasks_at_a_time
 from spark_jobs.export import HashedFile
 from spark_jobs.formats.renderer_job import MOST_IN_WAVE
-from spark_jobs.interchange import asyncapi, ocel, otlp
+from spark_jobs.interchange import asyncapi, ocel
 from spark_jobs.interchange.collector import open_sender
 from spark_jobs.interchange.period_request import PeriodRequest
 from spark_jobs.interchange.pieces_job import Piece, WrittenCount, pieces
-from spark_jobs.interchange.spans import ExportedSpan, LinkDelivery, spans_of
 from spark_jobs.interchange.traffic import COLUMNS, PeriodShapes
 from spark_jobs.progress import Meter
 from spark_jobs.reports.conversations import ConversationRows
@@ -129,12 +131,16 @@ class SpanPacker:
         self._arrivals = {
             int(event): LinkDelivery(*side) for event, side in request.arrivals.items()
         }
+        self._by_keys = request.via is Via.conversation
         self._version = versions()["rabbitmq-itc"]
         self._spans: list[ExportedSpan] = []
 
     def add(self, rows: ConversationRows) -> Iterator[Piece]:
         """Take one more conversation."""
-        for span in spans_of(rows, self._vhost, self._arrivals):
+        facts = rows.span_facts
+        for span in spans_of(
+            rows.conversation, facts, self._vhost, self._arrivals, by_keys=self._by_keys
+        ):
             self._spans.append(span)
             if len(self._spans) >= MOST_SPANS:
                 yield from self.rest()

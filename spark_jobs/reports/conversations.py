@@ -33,6 +33,7 @@ from model.jobs import Problem
 from model.message_types import type_of
 from model.movers import mover_of
 from model.sound import Evidence
+from model.spans import SpanFacts
 from model.words import IS_CONVERSATION, Disposition, EdgeKind, EventType, Match, Via
 from spark_jobs.errors import JobError
 from spark_jobs.events.causes import causes_in
@@ -75,6 +76,14 @@ class ConversationRows:
     rows: dict[int, Row]
     is_cut: bool
     open_at: frozenset[int] = frozenset()
+
+    @property
+    def span_facts(self) -> dict[int, SpanFacts]:
+        """The facts that spans need of each event."""
+        return {
+            event_id: SpanFacts(row["properties"], row.get("payload_bytes"), row.get("connection"))
+            for event_id, row in self.rows.items()
+        }
 
 
 def publisher_table(

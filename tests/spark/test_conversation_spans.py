@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 from google.protobuf.json_format import Parse
@@ -19,9 +20,8 @@ from app.api.otlp import as_protobuf as reading_protobuf
 from app.api.otlp.fields import ReadingBudget
 from app.stored.spans import Span as StoredSpan
 from model.deaths import Loss
-from model.words import Disposition, EdgeKind, Via
-from spark_jobs.interchange.otlp import as_json, as_protobuf, refusals_in
-from spark_jobs.interchange.spans import (
+from model.otlp import as_json, as_protobuf, refusals_in
+from model.spans import (
     Context,
     ExportedSpan,
     LinkDelivery,
@@ -30,7 +30,8 @@ from spark_jobs.interchange.spans import (
     destination,
     spans_of,
 )
-from spark_jobs.reports.conversations import conversation_of_rows
+from model.words import Disposition, EdgeKind, Via
+from spark_jobs.reports.conversations import ConversationRows, conversation_of_rows
 from tests.spark.histories import NOON, History, Link
 from tests.spark.telling import headers, tell
 
@@ -49,8 +50,14 @@ def order(**first: object) -> History:
     return history
 
 
+def made_of(
+    rows: ConversationRows, vhost: str, arrivals: Mapping[int, LinkDelivery] | None = None
+) -> list[ExportedSpan]:
+    return [*spans_of(rows.conversation, rows.span_facts, vhost, arrivals)]
+
+
 def spans(history: History) -> list[ExportedSpan]:
-    return [*spans_of(tell(history), "/")]
+    return [*made_of(tell(history), "/")]
 
 
 def unsettled(history: History) -> list[ExportedSpan]:
@@ -113,9 +120,9 @@ def test_spans_lead_through_a_shovel_to_another_virtual_host(traceparent: str | 
     came = there.publish(shovel, **named)
     there.receive(billing, came, **named)
     names = {2: "Shovel dc2"}
-    up = [*spans_of(tell(here, names=names), "/")]
+    up = [*made_of(tell(here, names=names), "/")]
     arrivals = {came: LinkDelivery("/", left, here.rows[left - 1]["recorded_at"])}
-    down = [*spans_of(tell(there, names={1: "Shovel dc2"}), "shop", arrivals)]
+    down = [*made_of(tell(there, names={1: "Shovel dc2"}), "shop", arrivals)]
 
     [forwarded] = [span for span in up if span.name == "forward work"]
     [handed] = [span for span in up if span.kind is OtlpKind.consumer]
@@ -158,7 +165,7 @@ def test_a_dead_letter_is_linked_to_the_delivery_that_was_rejected() -> None:
     pusher = history.publish(shop)
     acts = [Link.act(got, EdgeKind.rejected), Link.act(pusher, EdgeKind.overflow)]
     letter = history.receive(admin, ordered, queue="dead", match=3, links=acts)
-    told = [*spans_of(tell(history, ids=[ordered, got, letter]), "/")]
+    told = [*made_of(tell(history, ids=[ordered, got, letter]), "/")]
     rejected, dead = [each for each in told if each.kind is OtlpKind.consumer]
     assert dead.links == (rejected.context,)
 
@@ -209,7 +216,7 @@ def test_a_copy_that_was_lost_is_deleted_in_the_time_until_that_was_known() -> N
     rows = tell(history).rows
     lost = {"work": Loss(NOON + 60_000_000, "queue_deleted")}
     rows[1] = {**rows[1], "properties": "{}", "losses": json.dumps(lost)}
-    _, deleted = spans_of(conversation_of_rows(1, rows, Via.links), "/")
+    _, deleted = made_of(conversation_of_rows(1, rows, Via.links), "/")
     assert (deleted.name, deleted.attributes["itc.reason"]) == ("delete work", "queue_deleted")
     assert (deleted.begin, deleted.end) == (NOON + 1_000, NOON + 60_000_000)
 
@@ -224,14 +231,14 @@ def test_a_brokers_address_is_where_its_client_connected_to() -> None:
         rows = tell(order()).rows
         for row in rows.values():
             row |= {"properties": "{}", "connection": connection}
-        sent, *_ = spans_of(conversation_of_rows(1, rows, Via.links), "/")
+        sent, *_ = made_of(conversation_of_rows(1, rows, Via.links), "/")
         found = (sent.attributes.get("server.address"), sent.attributes.get("server.port"))
         assert found == server
 
 
 def test_a_second_export_is_the_same_and_another_event_is_another_span() -> None:
     assert spans(order()) == spans(order())
-    other = [*spans_of(tell(order()), "other")]
+    other = [*made_of(tell(order()), "other")]
     assert {e.context for e in other}.isdisjoint({e.context for e in spans(order())})
 
 

@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from model.spans import ExportedSpan, Value
 from model.texts import storable
-from spark_jobs.interchange.spans import ExportedSpan, Value
 
 Json: TypeAlias = dict[str, Any]
 

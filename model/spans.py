@@ -14,18 +14,18 @@ from __future__ import annotations
 import enum
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from model.deaths import ReportedDeaths, deaths_of, headers_of
+from model.deaths import Death, ReportedDeaths, deaths_of, headers_of
 from model.happened import ConversationEvent
-from model.words import Disposition, Match
+from model.words import Disposition, EventType, Match
 
 if TYPE_CHECKING:
     from model.conversations.conversation import Conversation
     from model.conversations.deliveries import Delivery
     from model.conversations.messages import Copy, Message
-    from spark_jobs.reports.conversations import ConversationRows, Row
 
 Value: TypeAlias = "str | int | bool"
 
@@ -82,11 +82,47 @@ class ExportedSpan(NamedTuple):
     error: str | None = None
 
 
+class SpanFacts(NamedTuple):
+    """The parts of a stored event that its spans need and `ConversationEvent` does not have."""
+
+    properties: Mapping[str, Any]
+    payload_bytes: int | None = None
+    connection: str | None = None
+
+
+class Part(enum.StrEnum):
+    """The part of a message's way that a span tells of; a span of ``end`` is over when that is."""
+
+    sent = "sent"  # its publish
+    handed = "handed"  # until its delivery: the wait, deaths; and what forwards it elsewhere
+    end = "end"  # its handling and its settlement
+    loss = "loss"
+
+
 def spans_of(
-    rows: ConversationRows, vhost: str, arrivals: Mapping[int, LinkDelivery] | None = None
+    conversation: Conversation,
+    facts: Mapping[int, SpanFacts],
+    vhost: str,
+    arrivals: Mapping[int, LinkDelivery] | None = None,
+    *,
+    by_keys: bool = False,
 ) -> Iterator[ExportedSpan]:
-    """The spans of a conversation; ``arrivals`` are by publish of a shovel or a link."""
-    return _Spans(rows.conversation, rows.rows, vhost, arrivals or {}).spans()
+    """The spans of a whole conversation; ``arrivals`` are by publish of a shovel or a link.
+
+    With ``by_keys`` its messages are in one trace also where no link joins them.
+    """
+    root = conversation.messages[0].record if conversation.messages else None
+    maker = SpanMaker(vhost, facts, arrivals or {})
+    for message in conversation.messages:
+        beginning = root if by_keys and root is not None else message.record
+        yield from maker.spans(message, conversation.root, trace_of(vhost, beginning))
+
+
+def trace_of(vhost: str, beginning: ConversationEvent | LinkDelivery) -> bytes:
+    """The id of the trace that an event begins."""
+    at = beginning.at if isinstance(beginning, LinkDelivery) else beginning.recorded_at
+    event = beginning.event if isinstance(beginning, LinkDelivery) else beginning.id
+    return _id(LinkDelivery(vhost, event, at), "trace", 16)
 
 
 def context_in(properties: Mapping[str, Any]) -> Context | None:
@@ -112,61 +148,72 @@ def _id(origin: LinkDelivery, word: str, size: int = 8) -> bytes:
     return hashlib.blake2b(name, digest_size=size).digest()
 
 
-class _Spans:
-    def __init__(
-        self,
-        conversation: Conversation,
-        rows: Mapping[int, Row],
-        vhost: str,
-        arrivals: Mapping[int, LinkDelivery],
-    ) -> None:
-        self.conversation, self.rows, self.vhost = conversation, rows, vhost
-        self.arrivals = arrivals
-        self.contexts: dict[int, Context] = {}  # by event, of what was published and handed over
-        root = rows[conversation.root]
-        self.trace = self._id(root["id"], root["recorded_at"], "trace", 16)
+@dataclass(eq=False)
+class SpanMaker:
+    """Makes the spans of messages, those first that lead to others.
 
-    def spans(self) -> Iterator[ExportedSpan]:
-        for message in self.conversation.messages:
-            yield from self._spans_of(message)
+    ``contexts`` are those of events that lead to others, and grow. Only spans are made whose event
+    and part are due.
+    """
 
-    def _spans_of(self, message: Message) -> Iterator[ExportedSpan]:
-        event = message.record
-        sent_by = context_in(self.rows[event.id]["properties"])
+    vhost: str
+    facts: Mapping[int, SpanFacts]
+    arrivals: Mapping[int, LinkDelivery] = field(default_factory=dict)
+    contexts: dict[int, Context] = field(default_factory=dict)
+    is_due: Callable[[int, Part], bool] = lambda event, part: True
+    _root: int = field(default=0, init=False)
+
+    def spans(self, message: Message, root: int, trace: bytes) -> Iterator[ExportedSpan]:
+        """A message's spans, of the conversation ``root``, in ``trace`` if nothing led to it."""
+        self._root, event = root, message.record
+        sent_by = context_in(self.facts[event.id].properties)
         causes = [
             self.contexts[link.event] for link in message.led_by if link.event in self.contexts
         ]
         origin = None if causes else self.arrivals.get(event.id)
         if origin is not None:
-            causes = [_forward_context(origin, self.rows[event.id]["properties"])]
+            causes = [_forward_context(origin, self.facts[event.id].properties)]
         parent = sent_by or (causes[0] if causes else None)
         links = tuple(dict.fromkeys(cause for cause in causes if cause != parent))
-        trace = parent.trace_id if parent else self.trace
+        trace = parent.trace_id if parent else trace
         outer = parent
         if not message.unseen:
-            outer = Context(trace, self._id(event.id, event.recorded_at, "publish"))
-            self.contexts[event.id] = outer
-            is_remote = sent_by is not None or origin is not None
-            yield self._publish(message, outer, parent, is_remote=is_remote, links=links)
-        deaths_carried = () if message.unseen else deaths_of(self.rows[event.id]["properties"])
+            outer = self.contexts[event.id] = self.context(trace, event)
+            if self.is_due(event.id, Part.sent):
+                is_remote = sent_by is not None or origin is not None
+                yield self._publish(message, outer, parent, is_remote=is_remote, links=links)
+        yield from self._spans_of_copies(message, trace, outer)
+
+    def context(self, trace: bytes, event: ConversationEvent) -> Context:
+        """The context of an event that others may be under."""
+        word = "publish" if event.type is EventType.published else "receive"
+        return Context(trace, self._id(event.id, event.recorded_at, word))
+
+    def _spans_of_copies(
+        self, message: Message, trace: bytes, outer: Context | None
+    ) -> Iterator[ExportedSpan]:
+        event = message.record
+        carried = () if message.unseen else deaths_of(self.facts[event.id].properties)
+        settled = {d.event: d.record.settled_at for c in message.copies for d in c.deliveries}
         for copy in message.copies:
-            deaths = ReportedDeaths([*deaths_carried])
+            deaths = ReportedDeaths([*carried])
             for delivery in copy.deliveries:
-                yield from self._moves(delivery, deaths, trace, outer)
+                news = deaths.news(delivery.record.deaths) if _is_letter(delivery) else []
+                if self.is_due(delivery.event, Part.handed):
+                    yield from self._moves(delivery, news, settled, trace, outer)
                 yield from self._delivery(message, copy, delivery, trace, outer)
-            if copy.loss is not None and copy.loss.is_final:
-                yield self._act(
-                    "delete",
-                    copy.queue,
-                    copy.loss.reason,
-                    event,
-                    (event.recorded_at, copy.loss.noticed_at),
-                    trace,
-                    outer,
-                )
+            is_lost = copy.loss is not None and copy.loss.is_final
+            if copy.loss is not None and is_lost and self.is_due(event.id, Part.loss):
+                times = event.recorded_at, copy.loss.noticed_at
+                yield self._act("delete", copy.queue, copy.loss.reason, event, times, trace, outer)
 
     def _moves(
-        self, delivery: Delivery, deaths: ReportedDeaths, trace: bytes, outer: Context | None
+        self,
+        delivery: Delivery,
+        news: Sequence[tuple[int, Death]],
+        settled: Mapping[int, int | None],
+        trace: bytes,
+        outer: Context | None,
     ) -> Iterator[ExportedSpan]:
         """Deaths that the delivery is the first to tell of, the oldest first.
 
@@ -174,16 +221,14 @@ class _Spans:
         unless the plugin tells when it was rejected.
         """
         event = delivery.record
-        if event.match is not Match.dead_lettered:
-            return
-        rejected = (self.rows.get(a.cause) for a in delivery.acts if a.kind == "rejected")
-        rejected_at = next((row["settled_at"] for row in rejected if row), None)
+        rejections = (settled.get(act.cause) for act in delivery.acts if act.kind == "rejected")
+        rejected_at = next((moment for moment in rejections if moment is not None), None)
         interval = (
             (event.recorded_at - max(0, delivery.queued), event.recorded_at)
             if rejected_at is None
             else (rejected_at, rejected_at)
         )
-        for index, death in reversed(deaths.news(event.deaths)):
+        for index, death in reversed(news):
             times = (
                 interval
                 if death.reason == "rejected" or rejected_at is None
@@ -261,28 +306,51 @@ class _Spans:
         outer: Context | None,
     ) -> Iterator[ExportedSpan]:
         event, queue = delivery.record, delivery.record.queue or copy.queue
-        target = destination(event.exchange, _key(event), queue)
+        self.contexts[event.id] = self.context(trace, event)
         if not message.unseen:
-            queue_context = Context(trace, self._id(event.id, event.recorded_at, "queue"))
-            yield ExportedSpan(
-                BROKER,
-                queue_context,
-                outer.span_id if outer else None,
-                False,
-                f"wait {queue}",
-                OtlpKind.internal,
-                event.recorded_at - max(0, delivery.queued),
-                event.recorded_at,
-                {"messaging.destination.name": target, **self._common(event)},
-            )
-            outer = queue_context
-        context = Context(trace, self._id(event.id, event.recorded_at, "receive"))
-        self.contexts[event.id] = context
+            context = Context(trace, self._id(event.id, event.recorded_at, "queue"))
+            if self.is_due(event.id, Part.handed):
+                yield self._wait(delivery, queue, context, outer)
+            outer = context
+        if self.is_due(event.id, Part.end):
+            error = _error(message, copy, delivery)
+            is_remote = message.unseen and outer is not None
+            yield from self._spans_of_end(delivery, queue, outer, error, is_remote=is_remote)
+            if event.settlement in SETTLES and event.settled_at is not None:
+                yield self._settlement(event, queue, trace, SETTLES[event.settlement])
+
+    def _wait(
+        self, delivery: Delivery, queue: str, context: Context, outer: Context | None
+    ) -> ExportedSpan:
+        event = delivery.record
+        target = destination(event.exchange, _key(event), queue)
+        return ExportedSpan(
+            BROKER,
+            context,
+            outer.span_id if outer else None,
+            False,
+            f"wait {queue}",
+            OtlpKind.internal,
+            event.recorded_at - max(0, delivery.queued),
+            event.recorded_at,
+            {"messaging.destination.name": target, **self._common(event)},
+        )
+
+    def _spans_of_end(
+        self,
+        delivery: Delivery,
+        queue: str,
+        outer: Context | None,
+        error: str | None,
+        *,
+        is_remote: bool,
+    ) -> Iterator[ExportedSpan]:
+        event = delivery.record
+        context = self.contexts[event.id]
         took, end_kind = delivery.settled_after, "settled"
         if took is None:  # that would be known, this is an estimate
             took, end_kind = delivery.handled, delivery.handled_until or ""
         word = "receive" if took is None else "process"
-        error = _error(message, copy, delivery)
         causes = [self.contexts[act.cause] for act in delivery.acts if act.cause in self.contexts]
         if delivery.mover:
             crossing = self._forward(event, context)
@@ -292,7 +360,7 @@ class _Spans:
             event.name,
             context,
             outer.span_id if outer else None,
-            message.unseen and outer is not None,
+            is_remote,
             f"{word} {queue}",
             OtlpKind.consumer,
             event.recorded_at,
@@ -300,38 +368,42 @@ class _Spans:
             {
                 "messaging.operation.name": "deliver",
                 "messaging.operation.type": word,
-                "messaging.destination.name": target,
+                "messaging.destination.name": destination(event.exchange, _key(event), queue),
                 **({"itc.until": end_kind} if end_kind else {}),
+                **_settled(event),
                 **_error_type(error),
                 **self._common(event),
             },
             tuple(dict.fromkeys(causes)),
             error,
         )
-        if event.settlement in SETTLES and event.settled_at is not None:
-            settled = Context(trace, self._id(event.id, event.recorded_at, "settle"))
-            name = SETTLES[event.settlement]
-            yield ExportedSpan(
-                event.name,
-                settled,
-                context.span_id,
-                False,
-                f"{name} {queue}",
-                OtlpKind.client,
-                event.settled_at,
-                event.settled_at,
-                {
-                    "messaging.operation.name": name,
-                    "messaging.operation.type": "settle",
-                    "messaging.destination.name": target,
-                    **self._common(event),
-                },
-            )
+
+    def _settlement(
+        self, event: ConversationEvent, queue: str, trace: bytes, name: str
+    ) -> ExportedSpan:
+        moment = event.settled_at or event.recorded_at
+        return ExportedSpan(
+            event.name,
+            Context(trace, self._id(event.id, event.recorded_at, "settle")),
+            self.contexts[event.id].span_id,
+            False,
+            f"{name} {queue}",
+            OtlpKind.client,
+            moment,
+            moment,
+            {
+                "messaging.operation.name": name,
+                "messaging.operation.type": "settle",
+                "messaging.destination.name": destination(event.exchange, _key(event), queue),
+                **_settled(event),
+                **self._common(event),
+            },
+        )
 
     def _forward(self, event: ConversationEvent, context: Context) -> ExportedSpan:
         """The span of what a shovel or a federation link publishes elsewhere."""
         origin = LinkDelivery(self.vhost, event.id, event.recorded_at)
-        crossing = _forward_context(origin, self.rows[event.id]["properties"])
+        crossing = _forward_context(origin, self.facts[event.id].properties)
         is_inside = crossing.trace_id == context.trace_id
         return ExportedSpan(
             event.name,
@@ -347,22 +419,20 @@ class _Spans:
         )
 
     def _common(self, event: ConversationEvent) -> dict[str, Value]:
-        row = self.rows[event.id]
-        properties = row["properties"]
+        properties, payload_bytes, connection = self.facts[event.id]
         attributes: dict[str, Any] = {
             "messaging.system": BROKER,
             "messaging.message.id": properties.get("message_id"),
             "messaging.message.conversation_id": properties.get("correlation_id"),
-            "messaging.message.body.size": row.get("payload_bytes"),
+            "messaging.message.body.size": payload_bytes,
             "messaging.rabbitmq.destination.routing_key": _key(event) or None,
             "messaging.rabbitmq.vhost.name": self.vhost,
-            **_server(row.get("connection")),
+            **_server(connection),
             "itc.event.id": event.id,
-            "itc.conversation.id": self.conversation.root,
+            "itc.conversation.id": self._root,
             "itc.message.type": event.message_type,
             "itc.match": event.match.name,
             "itc.redelivered": event.redelivered or None,
-            "itc.settlement": None if event.settlement is None else event.settlement.name,
         }
         return {name: value for name, value in attributes.items() if isinstance(value, (str, int))}
 
@@ -387,6 +457,14 @@ def destination(exchange: str, key: str, queue: str | None = None) -> str:
 
 def _key(event: ConversationEvent) -> str:
     return event.routing_keys[0] if event.routing_keys else ""
+
+
+def _is_letter(delivery: Delivery) -> bool:
+    return delivery.match is Match.dead_lettered
+
+
+def _settled(event: ConversationEvent) -> dict[str, Value]:
+    return {} if event.settlement is None else {"itc.settlement": event.settlement.name}
 
 
 def _error_type(error: str | None) -> dict[str, Value]:
