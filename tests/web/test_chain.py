@@ -327,12 +327,12 @@ def test_how_wide_the_chain_is_is_chosen_and_stands_in_the_address(
     page = open_page(demo, f"#/chain?a={start.id}&b={end.id}")
     by = page.get_by_role("group", name="Chain by")
     expect(by.get_by_role("button", name="Links")).to_have_attribute("aria-pressed", "true")
-    by.get_by_role("button", name="Any").click()
+    by.get_by_role("button", name="All possible").click()
     ids = history.chain(world.events, start, end, "any")
     expect(page.locator(".chain-step")).to_have_count(len(ids))
     assert "via=any" in page.url
     page.reload()
-    expect(by.get_by_role("button", name="Any")).to_have_attribute("aria-pressed", "true")
+    expect(by.get_by_role("button", name="All possible")).to_have_attribute("aria-pressed", "true")
     with page.expect_request(f"**/undefined/{start.id}/{end.id}/*?via=any"):
         export(page)
 

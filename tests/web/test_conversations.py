@@ -624,7 +624,7 @@ def test_a_strip_counts_the_states_and_an_order_that_is_stuck_says_where_and_how
     expect(head.get_by_role("heading", name="What came back")).to_be_visible()
     head.locator(".conv-state summary").click()
     expect(head.locator(".conv-state li").first).to_have_text("Redelivered 3 times.")
-    head.get_by_role("button", name="Any").click()
+    page.get_by_role("group", name="Follow").get_by_role("button", name="All possible").click()
     expect(head).to_contain_text("also of other orders: no state")
     expect(head.locator(".conv-state")).to_have_count(0)
     expect(head.get_by_role("heading", level=1)).to_have_text(re.compile(r"^order\.new #\d+$"))
@@ -788,10 +788,9 @@ def test_facts_come_first_why_it_failed_and_where_the_time_went(
     )
     why.get_by_role("button").first.click()
     expect(page.locator(".drawer h2")).to_have_text(f"#{told.event('receipt.print', 'printer')}")
-    why.get_by_role("link", name="all like it").click()
-    rows = page.get_by_role("group", name="Conversations that failed").locator("tbody tr")
-    expect(rows).to_have_count(1)
-    expect(rows).to_contain_text("receipt.print")
+    expect(why).to_contain_text("No other like it is recorded.")
+    verdict = page.locator(".conv-state + span")
+    expect(verdict).to_have_text(re.compile(r"^rejected by stock, after 2\.\d s$"))
 
 
 def test_what_is_known_against_it_is_said(
@@ -840,7 +839,7 @@ def test_put_together_by_another_way_it_may_be_larger(
     expect(page.get_by_role("treeitem")).to_have_count(1)
     page.get_by_role("button", name="Conversation", exact=True).click()
     expect(page.get_by_role("treeitem")).to_have_count(2)
-    expect(page.get_by_text("payment.done reached no queue")).to_be_visible()
+    expect(page.locator(".conv-verdict")).to_contain_text("payment.done reached no queue")
     assert "via=conversation" in page.url
 
 
@@ -964,6 +963,23 @@ def test_the_time_axis_zooms_to_the_chosen_message_and_back(
     assert after["width"] > 1.8 * before["width"]
     page.keyboard.press("f")
     expect(page.locator(".conv-axis-time span").first).to_have_text("0")
+
+
+CUT = "all => all.filter(it => it.scrollWidth > it.clientWidth + 1).map(it => it.textContent)"
+
+
+def test_on_a_phone_neither_drawing_cuts_a_name(told: Told, open_page: OpenPage) -> None:
+    address = f"#/conversations?event={told.order}"
+    page = open_page(told.server, address, width=390)
+    expect(page.get_by_role("treeitem").first).to_be_visible()
+    assert page.locator(".conv-row-name > .cut").evaluate_all(CUT) == []
+    expect(page.locator(".conv-axis-time span").nth(2)).to_be_visible()
+    page.goto(f"{told.server.url}/{address}&view=sequence")
+    words = page.locator(".sequence .conv-list text")
+    expect(words.first).to_be_visible()
+    assert [each for each in words.all_text_contents() if "…" in each] == []
+    boxes = [each.bounding_box() for each in page.locator(".sequence svg text").all()]
+    assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
 
 
 def test_a_sequence_is_copied_as_mermaid_and_saved_as_svg_and_png(

@@ -223,6 +223,7 @@ def ask_of_an_order(hand: Hand) -> None:
     find(hand, SOUGHT)
     expect(message(page, "OrderPlaced")).to_be_visible()
     hand.answered("what happened to the order?")
+    expect(page.locator(".conv-verdict")).to_contain_text("rejected by billing, after")
     expect(page.get_by_role("region", name="Why it failed")).to_contain_text("rejected by billing")
     hand.answered("why, and who?")
     times = page.get_by_role("region", name="Where the time went")
@@ -252,6 +253,7 @@ def ask_of_a_retried_order(hand: Hand) -> None:
     find(hand, RETRIED)
     state = page.locator(".conv-state")
     expect(state).to_contain_text("retried, finished")
+    expect(page.locator(".conv-verdict")).to_contain_text("redelivered once")
     again = page.get_by_role("region", name="What was tried again")
     expect(again).to_contain_text(re.compile(r"stock gave OrderAccepted back after \d+ ms"))
     hand.press(state.locator("summary"))
@@ -280,6 +282,8 @@ def ask_of_a_slow_order(hand: Hand) -> None:
     slow = page.get_by_role("region", name="Longer than usual")
     usual = r"stock 4\.\d s, usually \d+ ms, since \d\d:\d\d:00"
     expect(slow).to_contain_text(re.compile(usual))
+    verdict = page.locator(".conv-verdict")
+    expect(verdict).to_contain_text(", slower than usual")
     hand.answered("what of the slow order took longer than usual?")
 
 
@@ -409,6 +413,18 @@ def test_each_question_takes_few_actions(
     *others, last = hand.answers.values()
     assert max(others) <= 3, hand.answers
     assert last <= 4, hand.answers
+
+
+def test_a_failure_leads_to_all_that_are_like_it(shop: Served, open_page: OpenPage) -> None:
+    page = open_page(shop)
+    find(Hand(page, shop.url), SOUGHT)
+    alike = [one for one in orders()[SHOP] if one.fails]
+    why = page.get_by_role("region", name="Why it failed")
+    link = why.get_by_role("link", name=f"{len(alike) - 1} others like it since")
+    expect(link).to_have_text(re.compile(r" since \d\d:\d\d:\d\d$"))
+    link.click()
+    rows = page.get_by_role("group", name="Conversations that failed").locator("tbody tr")
+    expect(rows).to_have_count(len(alike))
 
 
 def test_what_is_asked_of_an_order_works_by_keyboard_too(shop: Served, open_page: OpenPage) -> None:

@@ -22,7 +22,7 @@ const COLUMNS = "id,type,match,exchange,queue,routing_keys,properties,participan
 const WAYS = [
   ["links", "Links", "Messages, links to what they name as their cause, and what the broker did"],
   ["conversation", "Conversation", "By these, and by what a participant did later in a conversation"],
-  ["any", "Any", "All that lies between the two in causal order"],
+  ["any", "All possible", "All that lies between the two in causal order"],
 ];
 
 /** By links where these lead from one to the other, unless the address says otherwise. */

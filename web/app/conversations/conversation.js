@@ -50,9 +50,7 @@ export function Conversation({ event }) {
       ${!model && !error && html`<h1 class="unseen">Conversation</h1>${pending({ error: null }, "the conversation")}`}
       ${model && html`
         <${Facts} model=${model} slow=${slow} onSelect=${(one) => select(one, { panel: "on" })}
-          tools=${html`<${Choice} label="Group by" options=${WAYS} value=${via} small
-              onChange=${(value) => patch({ via: value === "links" ? null : value })} />
-            <button class="button small" onClick=${loaded.reload}>Refresh</button>
+          tools=${html`<button class="button small" onClick=${loaded.reload}>Refresh</button>
             <${Share} model=${model} drawn=${share} />`} />
         <${ConversationProposal} answer=${model.answer} via=${via} onChange=${loaded.reload} key=${model.answer.vhost} />
         <${More} loaded=${loaded} />
@@ -169,7 +167,9 @@ function Drawing({ model, usual, slow, view, share, selected: event }) {
   };
   useKeys({ Enter: () => (selected === event ? patch({ panel: "on" }) : onSelect(selected, { panel: "on" })) });
   return html`<div class="conv-bar">
-      <${Choice} label="Drawing" options=${VIEWS} value=${view} onChange=${(value) => patch({ view: value === "waterfall" ? null : value })} />
+      <${Choice} label="Drawing" options=${VIEWS} value=${view} small onChange=${(value) => patch({ view: value === "waterfall" ? null : value })} />
+      <span class="labelled right"><span class="soft small">Follow</span><${Choice} label="Follow" options=${WAYS} value=${model.answer.via} small
+        onChange=${(value) => patch({ via: value === "links" ? null : value })} /></span>
     </div>
     <${DRAWINGS[view]} key=${`${view} ${model.answer.root} ${model.answer.via} ${model.messages.size}`} model=${model} usual=${usual} selected=${selected} share=${share} onSelect=${onSelect} />`;
 }

@@ -1,13 +1,15 @@
 // A conversation at a glance: what happened, why, and where the time went.
 import { html } from "../core/html.js";
-import { ageOf, dateTime, percent, plural, said, seconds as took, times, visible } from "../core/format.js";
+import { api } from "../core/api.js";
+import { ageOf, dateTime, moment, percent, plural, said, seconds as took, times, visible } from "../core/format.js";
+import { useResource } from "../core/resource.js";
 import { href, hrefFailures, hrefHere } from "../core/route.js";
 import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
 import { NARROW } from "../ui/width.js";
 import { failuresOf, heldOf, nameOf, partsOf, retriedOf, waitingOf } from "./model.js";
 import { slowText } from "./waterfall-layout.js";
-import { partText, Position, reasonsOf, State, subjectOf } from "./words.js";
+import { partText, Position, reasonsOf, State, STATES, subjectOf, verdictOf } from "./words.js";
 
 const MOST = 3;
 // The list again as it was; a list cannot be put together by *Any*, so not by the way of one conversation.
@@ -24,15 +26,15 @@ export function Facts({ model, slow, tools, onSelect }) {
       <a class="small" href=${hrefHere(BACK)}>← All conversations</a>
       <h1><${Value}>${subjectOf(answer)}<//></h1>
       ${key != null && html`<span class="badge" title="The type of its first message"><${Value} cut>${answer.type}<//></span>`}
-      <${Standing} model=${model} />
       ${others.map((one) => html`<span class="badge" key=${one} title="What its messages share"><${Value} cut>${one}<//></span>`)}
       <div class="right">${tools}</div>
     </div>
+    <${Standing} model=${model} slow=${slow} />
     <p class="conv-sentence">${said(answer.sentence)}${/[.!?]$/.test(answer.sentence) ? "" : "."}</p>
     ${answer.remaining && html`<p class="conv-remaining">${said(answer.remaining.sentence)}.</p>`}
     <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>, ${answer.position ? `${ageOf(answer.began_at)} ago; its last event came after` : "took"} ${took(answer.seconds)}:
       ${" "}${plural(counts.messages, "message")}, ${plural(counts.deliveries, "delivery", "deliveries")},
-      ${" "}${plural(counts.participants, "participant")}${counts.redeliveries > 0 && `; redelivered ${times(counts.redeliveries)}`}<${Further} answer=${answer} onSelect=${onSelect} /></p>
+      ${" "}${plural(counts.participants, "participant")}${counts.redeliveries > 0 && answer.state !== "retried" && `; redelivered ${times(counts.redeliveries)}`}<${Further} answer=${answer} onSelect=${onSelect} /></p>
     <div class="conv-facts">
       <${Why} model=${model} onSelect=${onSelect} />
       <${Retried} model=${model} onSelect=${onSelect} />
@@ -43,13 +45,14 @@ export function Facts({ model, slow, tools, onSelect }) {
 }
 
 /** The state, which unfolds its reasons; of all that may have been influenced it would be no order's. */
-function Standing({ model: { answer, short } }) {
-  if (answer.via === "any") return html`<span class="soft small">all that it may have influenced, also of other orders: no state</span>`;
+function Standing({ model, slow }) {
+  const { answer, short } = model;
+  if (answer.via === "any") return html`<p class="soft">All that it may have influenced, also of other orders: no state.</p>`;
   const reasons = reasonsOf(answer, short);
-  return html`<details class="conv-state" key=${answer.root}>
+  return html`<div class="conv-verdict ${STATES[answer.state]?.[0] ?? "calm"}"><details class="conv-state" key=${answer.root}>
     <summary title="Why this state?"><${State} state=${answer.state} /></summary>
     <div class="sheet"><ul>${reasons.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>
-  </details>${answer.position && html`<span class="soft small"><${Position} of=${answer} short=${short} /></span>`}`;
+  </details><span>${answer.position ? html`<${Position} of=${answer} short=${short} />` : verdictOf(model)}${slow.length > 0 && answer.state !== "failed" && ", slower than usual"}</span></div>`;
 }
 
 const conversation = (event) => href("conversations", { event: String(event) });
@@ -92,7 +95,15 @@ const Slow = ({ slow, onSelect }) => html`<${Listed} id="conv-slow" title="Longe
   ${({ message, bar }) => html`<li key=${`${bar.event} ${bar.kind}`}>
     <${Step} event=${bar.event} onSelect=${onSelect}><bdi>${visible(message.type)}</bdi>: ${slowText(bar)}<//></li>`}<//>`;
 
-const alike = (vhost, { message: { type }, failure: { kind, queue, reason, exception } }) => hrefFailures({ vhost, kind, queue, reason, type, exception });
+/** The number of failures like one, and since when: a link to all of them. */
+function Alike({ vhost, of: { message: { type }, failure: { kind, queue, reason, exception } } }) {
+  const those = { vhost, kind, queue, reason, type, exception };
+  const { data } = useResource((signal) => api.failures({ ...those, limit: 1 }, signal), [JSON.stringify(those)], { every: 0 });
+  const others = (data?.counted ?? 0) - 1;
+  if (others === 0) return html`<span class="soft">No other like it is recorded.</span>`;
+  const since = data?.groups[0]?.first_at;
+  return html`<a href=${hrefFailures(those)}>${others > 0 ? `${plural(others, "other")}${data.counted_all ? "" : " or more"} like it${since ? ` since ${moment(since)}` : ""}` : "all like it"}</a>`;
+}
 
 function Why({ model, onSelect }) {
   const failures = failuresOf(model);
@@ -105,7 +116,7 @@ function Why({ model, onSelect }) {
       ${failures.slice(0, MOST).map(
         (one) => html`<li key=${one.message.event}>
           <${Step} event=${one.by?.event ?? one.message.event} onSelect=${onSelect}>${said(one.message.failure_sentence)}<//>
-          <a class="small" href=${alike(model.answer.vhost, one)}>all like it</a>
+          <br /><${Alike} vhost=${model.answer.vhost} of=${one} />
           ${one.failure.exception && html`<code class="conv-exception">${visible(one.failure.exception)}</code>`}
         </li>`,
       )}

@@ -127,7 +127,7 @@ function Filters({ params }) {
     ${field("participant_name", "Participant", "name")}
     ${field("min_seconds", "At least, s", "0.5")}
     ${field("max_seconds", "At most, s", "60")}
-    <label class="field"><span>Group by</span>
+    <label class="field"><span>Follow</span>
       <select class="select" value=${params.via ?? "links"} onChange=${(e) => patch({ via: e.currentTarget.value === "links" ? null : e.currentTarget.value })}>
         ${WAYS.slice(0, 2).map(([value, text]) => html`<option key=${value} value=${value} selected=${value === (params.via ?? "links")}>${text}</option>`)}
       </select></label>

@@ -6,7 +6,10 @@ import { arrowHead, fitted, path, rect, round, text } from "./shapes.js";
 
 export const STEP = 34;
 export const HEAD = 44;
-const LEAST_LANE = 130;
+const SLANTED = 104; // pixels of a lane; where there is less, heads are slanted
+const SLANTED_HEAD = 84;
+const SLANTED_NAME = 36; // pixels that the first one takes to the left
+const LEAST_LANE = 36;
 const FOOT = 16;
 const LOOP = 26;
 
@@ -74,14 +77,21 @@ export function sequenceOf({ messages, names, places }) {
 
 const reason = ({ failure }) => (failure?.reason ? `: ${visible(failure.reason)}` : "");
 
-/** `{width, lane, x}`: how wide all lanes and each of them are, and where a lane's line is. */
+/** `{width, lane, head, x}`: how wide all lanes and each of them are, how high their heads, and where a lane's line is. */
 export function placesOf({ lanes }, width) {
-  const lane = Math.max(LEAST_LANE, Math.min(260, width / Math.max(1, lanes.length)));
-  const at = new Map(lanes.map(({ id }, n) => [id, (n + 0.5) * lane]));
-  return { lane, width: Math.max(lane * lanes.length, 240), x: (id) => at.get(id) };
+  const isSlanted = width < SLANTED * lanes.length;
+  const left = isSlanted ? SLANTED_NAME : 0;
+  const lane = Math.max(LEAST_LANE, Math.min(260, (width - left) / Math.max(1, lanes.length)));
+  const at = new Map(lanes.map(({ id }, n) => [id, left + (n + 0.5) * lane]));
+  return { lane, width: Math.max(left + lane * lanes.length, 240), head: isSlanted ? SLANTED_HEAD : HEAD, x: (id) => at.get(id) };
 }
 
-export function headShapes({ lanes }, { lane, x }) {
+export function headShapes({ lanes }, { lane, head, x }) {
+  if (head > HEAD) {
+    return lanes.map(({ id, kind, name }) => text(x(id) + 4, head - 6, fitted(name, 84), {
+      anchor: "end", bold: true, size: 11, turn: 50, fill: kind === "queue" ? "--warn" : "--ink",
+    }));
+  }
   return lanes.flatMap(({ id, kind, name }) => [
     rect(x(id) - lane / 2 + 5, 7, lane - 10, HEAD - 16, {
       r: kind === "queue" ? 3 : 14, fill: "--raised", stroke: kind === "queue" ? "--warn" : "--line-control",
@@ -100,30 +110,32 @@ export function stepText({ type, kind, note, still }) {
 }
 
 /** The shapes of a step whose row begins at `top`, with its piece of every lane's line. */
-export function stepShapes(step, { lanes }, { lane, width, x }, top = 0) {
+export function stepShapes(step, { lanes }, { width, x }, top = 0) {
   const lines = lanes.map(({ id }) => path(`M${round(x(id))} ${top}v${STEP}`, "--line-strong", { width: 1 }));
   const tone = TONES[step.kind];
   const from = x(step.from);
   const y = top + STEP - 9;
-  if (step.kind === "note") return [...lines, ...noteShapes(step, from, lane, width, top)];
+  if (step.kind === "note") return [...lines, ...noteShapes(step, from, width, top)];
   const to = x(step.to);
   const dash = step.kind === "sent" ? undefined : "6 4";
   const words = stepText(step);
+  const within = (room) => (wide(words) < room ? words : fitted(stepText({ ...step, note: "" }), room, 11)); // the row's title has all
   if (from === to) {
-    const room = width - from - LOOP - 8;
-    const side = room > 120 ? 1 : -1;
+    const side = from < width / 2 ? 1 : -1;
+    const room = (side > 0 ? width - from : from) - LOOP - 8;
     const out = from + side * LOOP;
     return [
       ...lines,
       path(`M${from} ${y - 12}H${out}V${y}H${from + side * 4}`, tone, { dash }),
       arrowHead(from, y, side > 0 ? Math.PI : 0, tone),
-      text(out + side * 5, y - 2, fitted(words, side > 0 ? room : from - LOOP - 8, 11), { anchor: side > 0 ? "start" : "end", size: 11, halo: true, fill: tone }),
+      text(out + side * 5, y - 2, within(room), { anchor: side > 0 ? "start" : "end", size: 11, halo: true, fill: tone }),
     ];
   }
   const turn = to > from ? 0 : Math.PI;
-  const room = Math.max(Math.abs(to - from) - 16, lane - 16);
-  const middle = Math.min(width - room / 2, Math.max(room / 2, (from + to) / 2));
-  const whole = fitted(words, room, 11);
+  // A step has its row to itself: its words may be wider than its arrow.
+  const whole = within(width - 8);
+  const half = Math.min(width, wide(whole)) / 2;
+  const middle = Math.min(width - half, Math.max(half, (from + to) / 2));
   return [
     ...lines,
     path(`M${from} ${y}H${to - 5 * Math.cos(turn)}`, tone, { dash }),
@@ -132,9 +144,11 @@ export function stepShapes(step, { lanes }, { lane, width, x }, top = 0) {
   ];
 }
 
-function noteShapes(step, at, lane, width, top) {
-  const words = fitted(stepText(step), lane * 1.7 - 12, 11);
-  const w = Math.min(lane * 1.7, Math.max(80, words.length * 6.3 + 14));
+const wide = (words) => words.length * 5.7; // pixels, as a rule
+
+function noteShapes(step, at, width, top) {
+  const words = fitted(stepText(step), width - 12, 11);
+  const w = Math.min(width - 4, wide(words) + 14);
   const left = Math.max(2, Math.min(width - w - 2, at - w / 2));
   return [
     rect(left, top + 7, w, STEP - 13, { r: 3, fill: "--bad-ground", stroke: "--bad" }),
@@ -146,10 +160,10 @@ function noteShapes(step, at, lane, width, top) {
 export function wholeDrawing(sequence, places) {
   return {
     width: places.width,
-    height: HEAD + sequence.steps.length * STEP + FOOT,
+    height: places.head + sequence.steps.length * STEP + FOOT,
     shapes: [
       ...headShapes(sequence, places),
-      ...sequence.steps.flatMap((step, n) => stepShapes(step, sequence, places, HEAD + n * STEP)),
+      ...sequence.steps.flatMap((step, n) => stepShapes(step, sequence, places, places.head + n * STEP)),
     ],
   };
 }

@@ -6,10 +6,11 @@ import { useKeys } from "../core/keys.js";
 import { patch } from "../core/route.js";
 import { afterText } from "./model.js";
 import { Rows } from "./rows.js";
-import { HEAD, headShapes, mermaidOf, placesOf, sequenceOf, STEP, stepShapes, stepText, wholeDrawing } from "./sequence-layout.js";
+import { headShapes, mermaidOf, placesOf, sequenceOf, STEP, stepShapes, stepText, wholeDrawing } from "./sequence-layout.js";
 import { Shape } from "./shapes-view.js";
 
 const SAVED_LANE = 240; // wide enough for most words, whatever the window
+const DASHED = [["again", "handed over again"], ["dead", "dead letter"], ["stays", "stays in a queue"]];
 
 export default function Sequence({ model, selected, share, onSelect }) {
   const [width, setWidth] = useState(1000);
@@ -37,12 +38,13 @@ export default function Sequence({ model, selected, share, onSelect }) {
     name: `conversation-${model.answer.root}-sequence`,
     mermaid: () => mermaidOf(sequence),
   };
-  return html`<div class="sequence">
-    <p class="conv-tools small soft">Dashed: handed over again, dead letters, and what stays in a queue.</p>
+  const dashed = DASHED.filter(([kind]) => steps.some((one) => one.kind === kind)).map(([, words]) => words);
+  return html`<div class="sequence" style=${{ "--height": `${places.head + (steps.length - 2) * STEP}px` }}>
+    ${dashed.length > 0 && html`<p class="conv-tools small soft">Dashed: ${dashed.join(", ")}.</p>`}
     <${Rows} name="sequence" role="listbox" label=${`Steps, ${plural(steps.length, "message")}`} count=${steps.length} height=${STEP}
       active=${active} onStep=${step} onKey=${(key) => key === "Enter" && (patch({ panel: "on" }), true)} onWidth=${setWidth}
-      headHeight=${HEAD} minWidth=${places.width}
-      head=${html`<svg class="conv-drawing conv-axis" width=${places.width} height=${HEAD} aria-hidden="true">
+      headHeight=${places.head} minWidth=${places.width}
+      head=${html`<svg class="conv-drawing conv-axis" width=${places.width} height=${places.head} aria-hidden="true">
         ${headShapes(sequence, places).map((shape, n) => html`<${Shape} key=${n} shape=${shape} />`)}</svg>`}
       row=${(index, place) => html`<div class="conv-row ${place.chosen ? "chosen" : ""}" key=${index} id=${place.id} role="option"
           aria-label=${label(steps[index])} aria-selected=${String(place.chosen)} title=${label(steps[index])}

@@ -12,5 +12,5 @@ export function Shape({ shape: s, paint: ink = paint, halo }) {
     return html`<path d=${s.d} fill=${ink(s.fill)} stroke=${ink(s.stroke)} stroke-width=${s.width} stroke-dasharray=${s.dash} />`;
   }
   return html`<text x=${s.x} y=${s.y} text-anchor=${s.anchor} font-size=${s.size} font-weight=${s.bold ? 600 : 400} fill=${ink(s.fill)}
-    class=${s.halo ? "halo" : undefined} ...${s.halo && halo}>${s.text}</text>`;
+    transform=${s.turn ? `rotate(${s.turn} ${s.x} ${s.y})` : undefined} class=${s.halo ? "halo" : undefined} ...${s.halo && halo}>${s.text}</text>`;
 }

@@ -16,6 +16,8 @@ import { slackText, timesOf } from "./words.js";
 
 const HEAD = 28;
 const NARROW = 760;
+const STACKED = 560; // below that, names are above the bars
+const NAME = 20; // pixels that a name takes there
 const MARGIN = 14; // right of the last sign
 const MOST_LINES = 6;
 const LABEL = 34; // pixels that a time on the axis takes
@@ -29,7 +31,9 @@ export default function Waterfall({ model: conversation, usual, selected, share,
   const rows = useMemo(() => rowsOf(model, folded), [model, folded]);
   const shapes = useMemo(() => rows.map((row) => rowShapes(row, () => 0, model, 0)), [rows, model]);
   const kinds = useMemo(() => kindsOf(shapes), [shapes]);
-  const names = width < NARROW ? Math.max(130, width * 0.38) : 320;
+  const isStacked = width < STACKED;
+  const height = ROW + (isStacked ? NAME : 0);
+  const names = isStacked ? MARGIN : width < NARROW ? width * 0.38 : 320;
   const pixels = Math.max(80, width - names - MARGIN);
   const x = useMemo(() => scaleOf(span, pixels), [span, pixels]);
   const chosen = model.places.get(selected)?.message;
@@ -71,7 +75,7 @@ export default function Waterfall({ model: conversation, usual, selected, share,
 
   share.current = { drawing: async () => (await import("./waterfall-picture.js")).default(model, rows, await servicesIn(model)), name: `conversation-${model.answer.root}` };
 
-  return html`<div class="waterfall" style=${{ "--names": `${names}px`, "--height": `${HEAD + rows.length * ROW}px` }}>
+  return html`<div class="waterfall ${isStacked ? "stacked" : ""}" style=${{ "--names": `${names}px`, "--height": `${HEAD + rows.length * height}px` }}>
     <div class="conv-tools">
       <div class="tool"><button class="button small icon" aria-label="Zoom in (+)" title="Zoom in (+)" onClick=${() => setSpan(0.5, chosen)}><${Icon} name="plus" /></button>
         <button class="button small icon" aria-label="Zoom out (-)" title="Zoom out (-)" onClick=${() => setSpan(2, chosen)}><${Icon} name="minus" /></button>
@@ -80,10 +84,10 @@ export default function Waterfall({ model: conversation, usual, selected, share,
         onClick=${() => setFolded(new Set(folded.size ? [] : inner.map(({ event }) => event)))}>${folded.size ? "Unfold all" : "Fold all"}</button>
       <${Legend} kinds=${kinds} hasUsual=${usual?.size > 0} />
     </div>
-    <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${ROW}
+    <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${height}
       active=${active} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
       head=${html`<${Axis} span=${span} pixels=${pixels} x=${x} onSpan=${setSpan} />`}
-      row=${(index, place) => html`<${Row} key=${keyOf(rows[index])} row=${rows[index]} place=${place} model=${model}
+      row=${(index, place) => html`<${Row} key=${keyOf(rows[index])} row=${rows[index]} place=${place} height=${height} model=${model}
         selected=${selected} x=${x} pixels=${pixels} onFold=${fold} onTip=${setTip} onSelect=${onSelect} />`} />
     ${tip && html`<${Tip} tip=${tip} model=${model} />`}
     <${Detail} message=${chosen} model=${model} />
@@ -159,7 +163,7 @@ function Axis({ span, pixels, x, onSpan }) {
   </div>`;
 }
 
-function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }) {
+function Row({ row, place, height, model, selected, x, pixels, onFold, onTip, onSelect }) {
   const { message, depth, folded, copies, sub } = row;
   const shapes = useMemo(() => rowShapes(row, x, model, pixels), [row, x, model, pixels]); // not at each move of the pointer
   const { bars, marks, words, spans, label: times } = shapes;
@@ -176,7 +180,7 @@ function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }
     : `${visible(message.type)} from ${from}, ${afterText(message.offset)}, ${message.outcome}${message.critical ? ", on the critical path" : ""}`;
   return html`<div class="conv-row ${place.chosen ? "chosen" : ""}" id=${place.id} role="treeitem" aria-label=${label}
       aria-level=${depth + 1} aria-selected=${String(place.chosen)} aria-expanded=${below ? String(!folded) : undefined}
-      style=${{ top: place.top, height: `${ROW}px` }} onClick=${choose}
+      style=${{ top: place.top, height: `${height}px` }} onClick=${choose}
       onPointerMove=${(e) => onTip({ message, x: e.clientX, y: e.clientY })} onPointerLeave=${() => onTip(null)}>
     <div class="conv-row-name" style=${{ paddingLeft: `${8 + Math.min(depth, MOST_INDENT) * INDENT}px` }}>
       <span class="fold" aria-hidden="true" onClick=${(e) => below && (e.stopPropagation(), onFold(message, !folded))}>${below ? (folded ? "▸" : "▾") : ""}</span>

@@ -47,10 +47,10 @@ export function reasonsOf({ sentence: text, done_by: basis, state, counts, posit
 
 /** By what a conversation is put together. */
 export const WAYS = [
-  ["links", "Links", "By messages, links to what they name as their cause, and what the broker did"],
+  ["links", "Links", "What is certain: messages, links to what they name as their cause, and what the broker did"],
   ["conversation", "Conversation", "By these, and by what messages share: a correlation id, a trace id"],
   ["likely", "Likely", "By these, and by the proposals that are not adopted"],
-  ["any", "Any", "All that may have been influenced by the event"],
+  ["any", "All possible", "All that may have been influenced by the event, of which most may be coincidence"],
 ];
 
 const PARTS = {
@@ -69,6 +69,16 @@ export const subjectOf = ({ via, keys, type, root }) => (via === "any" ? `${type
 export function titleOf(answer) {
   const parts = answer.via === "any" ? ["all that it may have influenced"] : [answer.keys.length > 0 && answer.type, stateWord(answer.state)];
   return [subjectOf(answer), ...parts].filter(Boolean).map((part) => visible(part)).join(" · ");
+}
+
+/** The words behind a state that is over: `rejected by billing, after 795 ms`, `in 1.3 s, redelivered once`. */
+export function verdictOf(model) {
+  const { state, seconds, counts: { redeliveries } } = model.answer;
+  const [failure] = state === "failed" ? failuresOf(model) : [];
+  if (failure) return `${briefText(failure, model.names)}, after ${took(endOf(failure) ?? seconds)}`;
+  if (!STATES[state] || state === "unknown") return `its last event came after ${took(seconds)}`;
+  const again = redeliveries > 0 && `redelivered ${times(redeliveries)}`;
+  return [`in ${took(seconds)}`, again].filter(Boolean).join(", ");
 }
 
 /** `order-1234 failed: rejected by billing 09:25:55, after 921 ms`: for a chat or a ticket. */

@@ -13,9 +13,9 @@ const COUNTED = 100; // more would be a search, which waits its turn
 const STEPS = [8, COUNTED, 1000];
 const COLUMNS = "id,type,exchange,queue,routing_keys,recorded_at";
 const WAYS = [
-  ["any", "Any", "All that may have had a part"],
   ["links", "Links", "By messages, links to what they name as their cause, and what the broker did"],
   ["conversation", "Conversation", "By these, and by what a participant did later in a conversation"],
+  ["any", "All possible", "All that may have had a part, of which most may be coincidence"],
 ];
 const SIDES = {
   causes: {
@@ -32,14 +32,14 @@ const SIDES = {
   },
 };
 
-/** By links unless the address says otherwise or none is evident: most of the rest is mere coincidence. */
+/** By links unless the address says otherwise: most of the rest is mere coincidence. */
 export function Relatives({ event, side }) {
   const [step, setStep] = useState(0);
   const links = useWalk(event, side, "links", COUNTED);
   const any = useWalk(event, side, "any", COUNTED);
   // In a conversation's address, `via` belongs to the conversation.
   const name = isConversation(route.value) ? "relatives" : "via";
-  const via = route.value.params[name] ?? (links.data?.items.length === 0 ? "any" : "links");
+  const via = route.value.params[name] ?? "links";
   const further = via === "conversation" || STEPS[step] > COUNTED;
   const walk = useWalk(event, side, further ? via : null, Math.max(COUNTED, STEPS[step]));
   const loaded = further ? walk : via === "any" ? any : links;
@@ -56,7 +56,7 @@ export function Relatives({ event, side }) {
     ${!data
       ? pending(loaded, title.toLowerCase())
       : html`<${List} items=${data.items.slice(0, STEPS[step])} evident=${via === "links" ? null : evident}
-          none=${any.data?.items.length ? "None is certain." : none} />`}
+          none=${any.data?.items.length ? null : none} />`}
     ${more &&
     (step + 1 < STEPS.length
       ? html`<button class="button small quiet flush-start" onClick=${() => setStep(step + 1)}>Show more</button>`
@@ -86,7 +86,7 @@ const amount = (n, { truncated }) => (truncated ? "more than " : "") + count(n);
 
 /** `evident`: the ids of those that are marked as caused. */
 export function List({ items, evident, none }) {
-  if (!items.length) return html`<p class="soft">${none}</p>`;
+  if (!items.length) return none && html`<p class="soft">${none}</p>`;
   return html`<ul class="relatives">
     ${items.map(
       (event) => html`<li key=${event.id}>
