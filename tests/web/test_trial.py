@@ -415,6 +415,17 @@ def test_each_question_takes_few_actions(
     assert last <= 4, hand.answers
 
 
+def test_the_map_says_what_failed_and_what_waits_without_a_click(
+    shop: Served, open_page: OpenPage
+) -> None:
+    page = open_page(shop, f"#/topology?vhost={SHOP}")
+    billing = page.locator("a.flow-node.queues").filter(has_text="billing")
+    expect(billing).to_contain_text(re.compile(r"✕ \d+ failed"))
+    expect(billing).to_contain_text(re.compile(r"◷ 1 waiting \d+ (s|min)"))
+    others = page.locator("a.flow-node.queues").filter(has_text="waiting")
+    expect(others).to_have_count(1)
+
+
 def test_a_failure_leads_to_all_that_are_like_it(shop: Served, open_page: OpenPage) -> None:
     page = open_page(shop)
     find(Hand(page, shop.url), SOUGHT)

@@ -4,7 +4,7 @@ import { COLUMNS } from "./flows.js";
 const MOST_NODES = 24;
 const NODE_GAP = 12;
 const NARROW = 190; // a narrower node has its name and its notes on two lines each
-const COLUMN_GAP = { wide: 70, narrow: 36 };
+const COLUMN_GAP = { wide: 70, narrow: 20 };
 const NODE_HEIGHT = { wide: 52, narrow: 72 };
 const SWEEPS = 6;
 const REST = "\u0000rest";

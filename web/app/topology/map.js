@@ -1,7 +1,7 @@
 // The drawing: a node links to its events, and the wider a curve, the more messages it stands for.
 import { useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { compact, passed, percent, visible } from "../core/format.js";
+import { ageOf, compact, passed, percent, visible } from "../core/format.js";
 import { filterOfService } from "../core/participants.js";
 import { href, hrefQueue } from "../core/route.js";
 import { shortOf } from "../ui/names.js";
@@ -10,13 +10,13 @@ import { COLUMNS, flowing, NOBODY, percentiles, toneOf, waitsOf } from "./flows.
 import { arrange } from "./layout.js";
 
 const TITLES = ["Publishers", "Queues", "Receivers"];
-const LEAST_WIDTH = 480; // publishers and queues fit into the width of a phone
+const LEAST_WIDTH = 324; // all three fit into the width of a phone
 
 /**
  * `period` ({since, until}), if the flows are of one, limits the linked events to it. `colour` is what
- * the colours say: "failures" or "waits".
+ * the colours say: "failures" or "waits". `waiting`: of each queue in which messages wait now `{count, since, more}`.
  */
-export function FlowMap({ flows, vhost, by, colour, period = {} }) {
+export function FlowMap({ flows, vhost, by, colour, waiting, period = {} }) {
   const box = useRef(null);
   const room = useWidth(box, 0);
   const width = room && Math.max(LEAST_WIDTH, room);
@@ -37,7 +37,7 @@ export function FlowMap({ flows, vhost, by, colour, period = {} }) {
           <${Links} drawing=${drawing} width=${width} lit=${lit} colour=${colour} />
           ${drawing.columns.map((nodes, n) =>
             nodes.map((node) => html`<${Node} key=${`${n}\n${node.key}`} node=${node} column=${n}
-              place=${drawing.place.get(`${n}\n${node.key}`)} flows=${flows} short=${short} vhost=${vhost} by=${by} colour=${colour} period=${period} onLit=${setLit} />`),
+              place=${drawing.place.get(`${n}\n${node.key}`)} flows=${flows} short=${short} vhost=${vhost} by=${by} colour=${colour} period=${period} waits=${n === 1 && waiting.get(node.key)} onLit=${setLit} />`),
           )}
         </div>`}
     </div>
@@ -62,19 +62,21 @@ function timesOf(node, column, least = 0) {
 const SLOW = 1; // s: from here on a median is out of the ordinary
 const FAILED = ["unroutable", "failed", "redelivered"];
 
-function Node({ node, column, place, flows, short, vhost, by, colour, period, onLit }) {
+function Node({ node, column, place, flows, short, vhost, by, colour, period, waits, onLit }) {
   const name = node.rest ? `${node.rest} more` : column !== 1 && node.key === NOBODY ? "not observed" : visible(column === 1 ? node.key : short(node.key));
-  const failed = node.failed ? `${percent(node.failed, Math.max(node.count, node.failed))} ${FAILED[column]}` : null;
+  const failed = node.failed ? `✕ ${compact(node.failed)} ${FAILED[column]}` : null;
+  const share = failed && `${percent(node.failed, Math.max(node.count, node.failed))} of them`;
+  const waiting = waits && `◷ ${compact(waits.count)}${waits.more ? "+" : ""} waiting ${ageOf(waits.since)}`;
   const unmatched = node.unmatched ? `${compact(node.unmatched)} unmatched` : null;
   const none = node.count || node.rest ? null : column ? "no delivery seen" : null;
   const slow = timesOf(node, column, SLOW).join(" · ");
-  const said = [node.rest || !node.key ? name : visible(node.key), failed, unmatched, none ?? (node.count ? flowing(node.count, flows.seconds) : null), ...timesOf(node, column)].filter(Boolean).join(" · ");
+  const said = [node.rest || !node.key ? name : visible(node.key), failed, share, waiting, unmatched, none ?? (node.count ? flowing(node.count, flows.seconds) : null), ...timesOf(node, column)].filter(Boolean).join(" · ");
   const style = { left: `${place.x}px`, top: `${place.y}px`, width: `${place.width}px`, height: `${place.height}px` };
   const light = { onPointerEnter: () => onLit({ column, key: node.key }), onFocus: () => onLit({ column, key: node.key }) };
   const inner = html`<bdi class="cut strong">${name}</bdi>
-    ${(failed || unmatched || slow || none) && html`<span class="small soft cut">${failed && html`<span class="bad-text">${failed} </span>`}
-      ${unmatched && html`<span class="warn-text">${unmatched} </span>`}${slow && html`<span class="warn-text">${slow} </span>`}${none}</span>`}`;
-  const tone = toneClass(node, colour);
+    ${(failed || waiting || unmatched || slow || none) && html`<span class="small soft">${failed && html`<span class="bad-text">${failed} </span>`}
+      ${waiting && html`<span class="warn-text">${waiting} </span>`}${unmatched && html`<span class="warn-text">${unmatched} </span>`}${slow && html`<span class="warn-text">${slow} </span>`}${none}</span>`}`;
+  const tone = `${toneClass(node, colour)} ${waits ? "waits-here" : ""}`;
   if (node.rest) return html`<div class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${said}>${inner}</div>`;
   return html`<a class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${said} ...${light}
     href=${column === 1 ? hrefQueue(vhost, node.key) : href("events", { ...filterFor(column, node, vhost, by), ...period })}>${inner}</a>`;
@@ -115,8 +117,9 @@ function Links({ drawing, width, lit, colour }) {
       const to = drawing.place.get(`1\n${death.to}`);
       if (!from || !to) return null;
       const isLit = lit && lit.column === 1 && [death.from, death.to].includes(lit.key);
-      return html`<path key=${death.key} class="dead ${lit && !isLit ? "dim" : ""}" d=${backwards(from, to)}
-        stroke-width=${1 + 4 * Math.sqrt(Math.min(1, death.count / most))} marker-end="url(#dead-head)" />`;
+      return html`<g key=${death.key} class=${lit && !isLit ? "dim" : ""}>
+        <path class="dead" d=${backwards(from, to)} stroke-width=${1 + 4 * Math.sqrt(Math.min(1, death.count / most))} marker-end="url(#dead-head)" />
+        <text x=${from.x - BEND} y=${(from.y + to.y) / 2 + from.height} text-anchor="end">✕ ${compact(death.count)}</text></g>`;
     })}
   </svg>`;
 }
@@ -145,7 +148,7 @@ const KEYS = {
     ["none failed", "failures-0"],
     ["under 1 %", "failures-1"],
     ["under 10 %", "failures-2"],
-    ["10 % and more: unroutable, dead-lettered or redelivered", "failures-3"],
+    ["10 % and more", "failures-3"],
   ],
   waits: [
     ["median wait under 10 ms", "waits-0"],
@@ -156,11 +159,12 @@ const KEYS = {
   ],
 };
 
-/** The meaning of the drawing's colours and lines. */
+/** The meaning of the drawing's colours, signs and lines. */
 export function FlowLegend({ colour, flows }) {
   const dead = [...flows.deaths.values()].some((death) => death.from !== null);
   return html`<ul class="flow-legend" aria-label="Legend">
     ${KEYS[colour].map(([words, tone]) => html`<li key=${tone}><i class="flow-key ${tone}"></i>${words}</li>`)}
-    ${dead && html`<li><i class="flow-key dead"></i>dead letters: from the queue where they died to the next</li>`}
+    <li><b class="bad-text">✕</b>unroutable, dead-lettered or redelivered</li><li><b class="warn-text">◷</b>waiting now, the oldest so long</li>
+    ${dead && html`<li><i class="flow-key dead"></i>dead letters, to their next queue</li>`}
   </ul>`;
 }

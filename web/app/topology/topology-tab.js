@@ -54,6 +54,9 @@ export default function Topology() {
   const events = useResource((s) => (name == null || !amount ? NO_EVENTS : newest(name, amount, wanted, s)), [name, amount, since, until], { every: 0 });
   const shown = amount ? events : counted;
   const flows = useMemo(() => flowsFor(amount, shown.data, by), [amount, shown.data, by]);
+  const isNow = name != null && !until;
+  const { data: stuck } = useResource((s) => (isNow ? api.conversations({ vhost: name, state: "waiting" }, s) : null), [name, isNow]);
+  const waiting = useMemo(() => waitingBy(stuck), [stuck]);
   const period = amount ? wanted ?? {} : { since: counted.data?.since, until: counted.data?.until };
   const reload = () => (amount ? events : counted).reload();
   const begin = period.since ?? (amount ? shown.data?.events.at(-1)?.recorded_at : null);
@@ -78,8 +81,8 @@ export default function Topology() {
         ? pending(shown, "the topology")
         : !flows
           ? html`<${Nothing} topology=${amount ? wanted : shown.data} />`
-          : html`<${FlowMap} flows=${flows} vhost=${name} by=${by} colour=${colour} period=${period} />
-              <${FlowLegend} colour=${colour} flows=${flows} />`}
+          : html`<div class="flow-drawing"><${FlowLegend} colour=${colour} flows=${flows} />
+              <${FlowMap} flows=${flows} vhost=${name} by=${by} colour=${colour} waiting=${waiting} period=${period} /></div>`}
     <//>
     ${flows && (amount
       ? html`<${DeliveriesTable} flows=${flows} vhost=${name} />`
@@ -87,6 +90,16 @@ export default function Topology() {
     ${flows && html`<${DeathsTable} flows=${flows} vhost=${name} period=${period} />`}
     ${flows && html`<${PublishesTable} flows=${flows} vhost=${name} period=${period} />`}
   </div>`;
+}
+
+/** Conversations that wait, by the queue in which they do. */
+function waitingBy(page) {
+  const by = new Map();
+  for (const { position: { queue, since } } of page?.items ?? []) {
+    const known = by.get(queue) ?? { count: 0, since, more: page.truncated };
+    by.set(queue, { ...known, count: known.count + 1, since: known.since < since ? known.since : since });
+  }
+  return by;
 }
 
 function flowsFor(amount, data, by) {
