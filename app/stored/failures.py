@@ -82,6 +82,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         "Of `died`: the command that does so, if nobody has; `null` where the body is not stored "
         "whole or has more than 4,096 bytes, and for whom the broker would not hand every message.",
     ] = None
+    correlation_id: Annotated[
+        str | None, "The message's, which an order's messages may share; withheld as `type` is."
+    ] = None
 
     def without_content(self) -> Failure:
         """Without the message's content, for users who may not read every message.
@@ -89,9 +92,17 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         Of a message in an error queue, content may say where it failed and was published first.
         """
         if self.kind is not FailureKind.error_queue:
-            return replace(self, type=None, exception=None)
+            return replace(self, type=None, exception=None, correlation_id=None)
         blanks = {"exchange": "", "routing_key": ""} if self.message is None else {}
-        return replace(self, type=None, exception=None, queue=None, candidate=None, **blanks)
+        return replace(
+            self,
+            type=None,
+            exception=None,
+            correlation_id=None,
+            queue=None,
+            candidate=None,
+            **blanks,
+        )
 
 
 class FailureDraft(NamedTuple):

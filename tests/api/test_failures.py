@@ -65,6 +65,7 @@ async def test_failures_are_listed_a_page_at_a_time(
         "routing_key": "orders",
         "put_back": None,
         "remedy": first["items"][0]["remedy"],
+        "correlation_id": None,
     }
     [group] = first["groups"]
     assert (group["count"], group["newest"], group["by"]) == (3, ids[8], ["billing@10.0.0.6 #2"])

@@ -117,7 +117,8 @@ def test_a_failure_leads_to_its_event_and_back(demo: Served, open_page: OpenPage
 def test_each_leads_to_its_conversation(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/conversations?filter=failures")
     first = of(demo)[0]
-    link = each(page).first.get_by_role("link", name=first["type"])
+    key = first["correlation_id"] or first["type"]
+    link = each(page).first.get_by_role("link", name=key, exact=True)
     vhost = re.escape(first["vhost"]).replace("/", "%2F")
     address = re.compile(rf"#/conversations\?event={first['event']}&vhost={vhost}$")
     expect(link).to_have_attribute("href", address)
@@ -140,6 +141,15 @@ def test_what_names_no_message_leads_to_the_one_that_it_may_be(
     expect(row).to_contain_text("of which message: not known; it may be #7")
     row.get_by_role("link", name="#7").click()
     expect(page.locator(".drawer h2")).to_have_text("#7")
+
+
+def test_a_column_that_is_empty_in_every_row_is_left_out(demo: Served, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/conversations?filter=failures&vhost=%2F&kind=died")
+    table = page.get_by_role("group", name=LIST)
+    expect(table.get_by_role("columnheader").first).to_have_text("Key")
+    expect(table.get_by_role("columnheader", name="Exception")).to_have_count(0)
+    page.get_by_role("button", name="Error queue").click()
+    expect(table.get_by_role("columnheader", name="Exception")).to_have_count(1)
 
 
 def test_groups_count_them_and_lead_to_their_own(demo: Served, open_page: OpenPage) -> None:

@@ -415,6 +415,21 @@ def test_each_question_takes_few_actions(
     assert last <= 4, hand.answers
 
 
+def test_a_phone_has_two_lines_a_row_and_the_key_of_an_event_leads_to_its_order(
+    shop: Served, open_page: OpenPage
+) -> None:
+    page = open_page(shop, f"#/conversations?vhost={SHOP}", width=390)
+    row = page.get_by_role("group", name="Conversations, newest first").locator("tbody tr").first
+    for part in (f"order-{STUCK}", "waiting", "OrderPlaced"):
+        expect(row.get_by_text(part, exact=True)).to_be_in_viewport(ratio=1)
+    page.goto(f"{shop.url}/#/events?vhost={SHOP}")
+    expect(page.get_by_text(re.compile(r"^last event \d+ (s|min)"))).to_be_visible()
+    row = page.locator("tr.row").first
+    assert (row.bounding_box() or {})["height"] < 60
+    row.get_by_role("link", name=f"order-{STUCK}").click()
+    expect(page.get_by_role("heading", name=f"order-{STUCK}")).to_be_visible()
+
+
 def test_the_map_says_what_failed_and_what_waits_without_a_click(
     shop: Served, open_page: OpenPage
 ) -> None:

@@ -143,15 +143,15 @@ function Rows({ items, order }) {
   const by = [({ keys, type }) => keys[0] ?? type, ({ state }) => Object.keys(STATES).indexOf(state),
     ({ position, began_at: at, seconds }) => (position ? secondsSince(at) : seconds), "began_at", "type", ({ counts }) => counts.messages, null, ({ participants }) => participants.length, "vhost"];
   const heads = `Key|State|#Duration|Began|Type|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
-  return html`<${Table} label=${`Conversations, ${order}`} heads=${heads} rows=${items} by=${by}>
+  return html`<${Table} label=${`Conversations, ${order}`} heads=${heads} rows=${items} by=${by} lines>
     ${(one) => html`<tr key=${one.root} class="chosen-by-click" onClick=${(e) => e.target.closest("a") || patch({ event: String(one.root) })}>
-        <td title=${visible(one.keys.join(", "))}><a id=${`conversation-${one.root}`} class="strong" data-focus=${`conversation ${one.root}`}
+        <td class="at-first" title=${visible(one.keys.join(", "))}><a id=${`conversation-${one.root}`} class="strong" data-focus=${`conversation ${one.root}`}
           href=${hrefHere({ event: String(one.root) })}>${one.keys.length ? html`<${Value} cut>${one.keys[0]}<//>` : `#${one.root}`}</a></td>
-        <td class="place"><${State} state=${one.state} />${one.position && html` <span class="soft small"><${Position} of=${one} short=${short} /></span>`}</td>
+        <td class="place at-first-end"><${State} state=${one.state} />${one.position && html` <span class="soft small"><${Position} of=${one} short=${short} /></span>`}</td>
         <td class="number" title=${one.position ? `Its last event came after ${took(one.seconds)}` : null}>${one.position
           ? html`<span class="soft">${ageOf(one.began_at)} so far</span>` : took(one.seconds)}</td>
-        <td class="tabular" title=${dateTime(one.began_at)}>${recent(one.began_at)}</td>
-        <td><${Value} cut>${one.type}<//></td>
+        <td class="tabular at-end" title=${dateTime(one.began_at)}>${recent(one.began_at)}</td>
+        <td class="at-second"><${Value} cut>${one.type}<//></td>
         <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>
         <td class="text" title=${said(one.sentence)}><span>${said(inShort(one.sentence, one.participants, short))}</span></td>
         <td class="name" title=${visible(one.participants.join(", "))}>${visible(few(one.participants.map(short)))}</td>

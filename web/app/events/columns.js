@@ -5,6 +5,7 @@ import { bytes, count, dateTime, exchangeName, isToday, recent, visible } from "
 import { columnWidths, eventColumns } from "../core/preferences.js";
 import { typeOf } from "../core/message-type.js";
 import { useResource } from "../core/resource.js";
+import { href } from "../core/route.js";
 import { user } from "../core/session.js";
 import { marked } from "../ui/marked.js";
 import { isOdd, MatchMark, Queue, TypeMark } from "../ui/marks.js";
@@ -95,6 +96,9 @@ function queueLinks(event, words) {
   const link = (name) => Queue({ vhost, name, children: marked(visible(name), words), title: null, still: true });
   return [type !== "received" && "→ ", ...names.flatMap((name, i) => [i > 0 && ", ", link(name)])];
 }
+
+const conversationLink = ({ id, vhost }, text, words) =>
+  html`<a class="value" href=${href("conversations", { vhost, event: String(id) })} tabindex="-1">${marked(text, words)}</a>`;
 
 function payloadText(event) {
   if (event.payload_encoding === "withheld") return "(withheld)";
@@ -195,8 +199,8 @@ function wordsFor({ name }, found) {
 export function Cell({ column, event, found, short }) {
   const text = textOf(column, event, { short });
   const words = wordsFor(column, found);
-  const content = (column.name === "queue" ? queueLinks(event, words) : text === undefined ? undefined : marked(text, words)) ?? column.cell?.(event) ?? count(event[column.name]);
+  const content = (column.name === "queue" ? queueLinks(event, words) : column.name === "key" && event.properties?.correlation_id != null ? conversationLink(event, text, words) : text === undefined ? undefined : marked(text, words)) ?? column.cell?.(event) ?? count(event[column.name]);
   const title = column.title?.(event) ?? text;
   const kind = column.number ? "number" : column.tabular ? "tabular" : "";
-  return html`<td class=${kind} title=${title}>${content}</td>`;
+  return html`<td class=${`of-${column.name} ${kind}`} title=${title}>${content}</td>`;
 }

@@ -1,9 +1,10 @@
 import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { askEvents } from "../core/api.js";
-import { count } from "../core/format.js";
+import { ageOf, count } from "../core/format.js";
 import { outage } from "../core/health.js";
 import { useKeys } from "../core/keys.js";
+import { refreshSeconds } from "../core/preferences.js";
 import { useRetry } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
 import { useTail } from "../core/tail.js";
@@ -91,6 +92,7 @@ function Events({ all }) {
       <div class="events-bar">
         <${FilterBox} rows=${rows} />
         <div class="right">
+          <${Newest} at=${live && atNewest ? (feed.fresh.at(-1) ?? loaded[0])?.recorded_at : null} />
           <${GoTo} />
           <${LiveButton} live=${live} state=${tail} />
           <${SavedViews} />
@@ -171,6 +173,9 @@ function NewEvents({ fresh, onShow }) {
     <${Icon} name="up" />${text}
   </button>`;
 }
+
+/** The age of the newest event that fits; the page's refresh keeps it true. */
+const Newest = ({ at }) => at && refreshSeconds.value > 0 && html`<span class="soft small nowrap">last event ${ageOf(at)} ago</span>`;
 
 function LiveButton({ live, state }) {
   const words = { off: "Paused", connecting: "Live", on: "Live", broken: "Reconnecting" };

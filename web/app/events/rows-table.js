@@ -2,7 +2,7 @@
 // positions need no measuring.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { columnWidths } from "../core/preferences.js";
+import { columnWidths, eventColumns } from "../core/preferences.js";
 import { hrefHere, patch } from "../core/route.js";
 import { keepInSight } from "../ui/in-sight.js";
 import { shortOf } from "../ui/names.js";
@@ -77,7 +77,7 @@ export function RowsTable({ feed, rows, sorted, found, columns, openId, active, 
   const widths = columns.map((column) => widthOf(column, rows, marked));
   const width = widths.reduce((sum, one) => sum + one, 0);
   return html`<div class="rows" ref=${box}>
-    <table aria-rowcount=${atOldest && atNewest ? rows.length + 1 : -1}
+    <table class=${eventColumns.value ? "" : "in-lines"} aria-rowcount=${atOldest && atNewest ? rows.length + 1 : -1}
       style=${{ width: `max(100%, ${width}rem)` }} aria-label="Events, newest first">
       <${Columns} columns=${columns} widths=${widths} />
       <thead><${ColumnHeads} columns=${columns} widths=${widths} /></thead>
@@ -120,7 +120,7 @@ function Row({ event, index, columns, found, short, open, active, pin, gap, onAc
     onClick=${(e) => !e.target.closest("a, button") && onActivate(index, true)}>
     ${columns.map((column) =>
       column.name === "id"
-        ? html`<td class="tabular">
+        ? html`<td class="of-id tabular">
             <a ref=${link} data-focus=${`event ${event.id}`} href=${hrefHere({ event: String(event.id) })}
               tabindex=${active || (index === 0 && !active) ? 0 : -1}
               onClick=${(e) => (e.preventDefault(), onActivate(index, true))}

@@ -34,7 +34,7 @@ export function FailuresNow({ vhost }) {
       tools=${last.counted > 0 && html`<a class="button small" href=${hrefFailures({ vhost, since })}>Show them</a>`}>
     ${worst.length
       ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Virtual host"
-            rows=${worst} by=${["count", "kind", "queue", "type", ({ by }) => by[0], "vhost"]}>
+            rows=${worst} lines by=${["count", "kind", "queue", "type", ({ by }) => by[0], "vhost"]}>
           ${(group) => html`<${Group} key=${JSON.stringify(group)} group=${group} since=${since} short=${short} />`}
         <//>`
       : html`<p class="nothing">Nothing that was recorded failed in the last ${MINUTES} minutes.</p>`}
@@ -47,11 +47,11 @@ function Group({ group, since, short }) {
   const { kind, queue, reason, type, exception, vhost, by } = group;
   const these = hrefFailures({ vhost, since, kind, queue, reason, type, exception });
   return html`<tr>
-    <td class="number"><a href=${these} aria-label=${`These ${plural(group.count, "failure")}`}>${count(group.count)}</a></td>
-    <td><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
-    <td class="name">${queue ? html`<${Queue} vhost=${vhost} name=${queue} />` : "–"}</td>
+    <td class="number at-first"><a href=${these} aria-label=${`These ${plural(group.count, "failure")}`}>${count(group.count)}</a></td>
+    <td class="at-first-end"><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
+    <td class="name at-second">${queue ? html`<${Queue} vhost=${vhost} name=${queue} />` : "–"}</td>
     <td class="name"><${Value}>${type ?? "–"}<//></td>
     <td class="name"><${Value}>${by.length ? by.map(short).join(", ") : "–"}<//></td>
-    <td class="name"><${Value}>${vhost}<//></td>
+    <td class="name at-end"><${Value}>${vhost}<//></td>
   </tr>`;
 }

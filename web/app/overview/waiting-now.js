@@ -24,12 +24,12 @@ export function WaitingNow({ vhost }) {
       note=${data && `${count(items.length)}${data.truncated ? "+" : ""} with a message that no consumer took for ${LEAST_SECONDS} s`}>
     ${data
       ? html`<${Table} label="Waiting for longest" heads="Conversation|Type|In the queue|#For|Began|Virtual host" rows=${items.slice(0, MOST)}
-            by=${[({ keys }) => keys[0], "type", ({ position }) => position.queue, ({ position }) => secondsSince(position.since), "began_at", "vhost"]}>
+            lines by=${[({ keys }) => keys[0], "type", ({ position }) => position.queue, ({ position }) => secondsSince(position.since), "began_at", "vhost"]}>
           ${(one) => html`<tr key=${one.root}>
-            <td class="name"><a href=${href("conversations", { vhost: one.vhost, event: String(one.root) })}><${Value}>${one.keys[0] ?? `#${one.root}`}<//></a></td>
-            <td class="name"><${Value}>${one.type}<//></td>
-            <td class="name"><${Queue} vhost=${one.vhost} name=${one.position.queue} /></td>
-            <td class="number">${ageOf(one.position.since)}</td>
+            <td class="name at-first"><a href=${href("conversations", { vhost: one.vhost, event: String(one.root) })}><${Value}>${one.keys[0] ?? `#${one.root}`}<//></a></td>
+            <td class="name at-second"><${Value}>${one.type}<//></td>
+            <td class="name at-end"><${Queue} vhost=${one.vhost} name=${one.position.queue} /></td>
+            <td class="number at-first-end">${ageOf(one.position.since)}</td>
             <td class="tabular">${moment(one.began_at)}</td>
             <td class="name"><${Value}>${one.vhost}<//></td>
           </tr>`}

@@ -21,7 +21,7 @@ export function SlowNow({ vhost, tools }) {
   return html`<${Panel} title="Became slow" flush id="slow-now"
       note="within the last hour, against the hour before" foot=${[items.length > MOST && `The ${MOST} slowest of ${items.length} are shown.`, !isWhole && "Only the busiest queues and services of each user were looked at.", uncountedText(as_of)].filter(Boolean).join(" ")} tools=${tools}>
     ${items.length
-      ? html`<${Table} label="What became slow" heads="Who|#Before → now|Since|What|Virtual host" rows=${items.slice(0, MOST)}
+      ? html`<${Table} label="What became slow" heads="Who|#Before → now|Since|What|Virtual host" rows=${items.slice(0, MOST)} lines
             by=${[({ queue, service }) => queue ?? service, ({ change }) => change.after, ({ change }) => change.since, "measured", "vhost"]}>
           ${(one) => html`<${Slow} key=${JSON.stringify([one.vhost, one.queue, one.service, one.measured])} ...${one} />`}
         <//>`
@@ -32,10 +32,10 @@ export function SlowNow({ vhost, tools }) {
 function Slow({ vhost, queue, service, measured, change }) {
   const these = href("durations", { vhost, queue, service });
   return html`<tr>
-    <td class="name">${queue == null ? html`<${Value}>${service}<//>` : html`<${Queue} vhost=${vhost} name=${queue} />`} <span class="soft">${queue == null ? "service" : "queue"}</span></td>
-    <td class="number"><a href=${these} title="Draw it over time">${seconds(change.before)} → <b>${seconds(change.after)}</b></a></td>
-    <td class="tabular">${moment(change.since)}</td>
-    <td>${measured}, ${QUANTILES[change.quantile]}</td>
+    <td class="name at-first">${queue == null ? html`<${Value}>${service}<//>` : html`<${Queue} vhost=${vhost} name=${queue} />`} <span class="soft">${queue == null ? "service" : "queue"}</span></td>
+    <td class="number at-first-end"><a href=${these} title="Draw it over time">${seconds(change.before)} → <b>${seconds(change.after)}</b></a></td>
+    <td class="tabular at-end">${moment(change.since)}</td>
+    <td class="at-second">${measured}, ${QUANTILES[change.quantile]}</td>
     <td class="name"><${Value}>${vhost}<//></td>
   </tr>`;
 }

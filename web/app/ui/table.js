@@ -10,8 +10,9 @@ import { Word } from "./term.js";
  * `children(row)` draws each of `rows`, `most` of them. Where a head is pressed, rows are sorted by its column:
  * numbers the largest first, others the other way round; then turned; then as they came. `by` has a field's name
  * for each column, or `(row) => number or text`, or null where there is nothing to sort by. Without a value a row is last.
+ * `lines`: a row takes two lines on a phone, of the cells with the classes at-first, at-first-end, at-second and at-end.
  */
-export function Table({ label, heads, rows, by = [], most, children }) {
+export function Table({ label, heads, rows, by = [], most, lines, children }) {
   const [{ column, falling }, setOrder] = useState({ column: null, falling: false });
   const key = typeof by[column] === "string" ? (row) => row[by[column]] : by[column];
   const order = (a, b) => {
@@ -22,7 +23,7 @@ export function Table({ label, heads, rows, by = [], most, children }) {
   const choose = (next, first) =>
     setOrder(next !== column ? { column: next, falling: first } : falling === first ? { column, falling: !first } : { column: null, falling: false });
   return html`<div class="list-scroll" tabindex="0" role="group" aria-label=${label}>
-    <table class="list">
+    <table class=${lines ? "list two-lines" : "list"}>
       <thead><tr>${heads.split("|").map((head, at) => html`<${Head} key=${at} head=${head} falling=${at === column ? falling : null}
         onChoose=${by[at] && ((first) => choose(at, first))} />`)}</tr></thead>
       <tbody>${(key ? [...rows].sort(order) : rows).slice(0, most).map((row) => children(row))}</tbody>

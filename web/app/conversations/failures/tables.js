@@ -19,27 +19,28 @@ const someOf = ([first, ...others]) => (others.length ? `${first} and ${plural(o
 export function GroupsTable({ groups, several }) {
   const short = shortOf(groups.flatMap(({ by }) => by));
   const most = [...groups].sort((a, b) => b.count - a.count); // of as many, the newest first
-  return html`<${Table} label="Groups of failures" rows=${most}
-      by=${["count", "kind", "queue", "type", "exception", ({ by }) => by[0], ...(several ? ["vhost"] : []), "first_at", "last_at"]}
-      heads=${`#Failures|What happened|Queue|Message type|Exception|Had it last|${several ? "Virtual host|" : ""}First|Newest|`}>
+  const hasException = groups.some(({ exception }) => exception);
+  return html`<${Table} label="Groups of failures" rows=${most} lines
+      by=${["count", "kind", "queue", "type", ...(hasException ? ["exception"] : []), ({ by }) => by[0], ...(several ? ["vhost"] : []), "first_at", "last_at"]}
+      heads=${`#Failures|What happened|Queue|Message type|${hasException ? "Exception|" : ""}Had it last|${several ? "Virtual host|" : ""}First|Newest|`}>
     ${(group) => html`<${Group} key=${JSON.stringify([group.vhost, group.kind, group.queue, group.reason, group.type, group.exception])}
-      group=${group} several=${several} short=${short} />`}
+      group=${group} several=${several} hasException=${hasException} short=${short} />`}
   <//>`;
 }
 
-function Group({ group, several, short }) {
+function Group({ group, several, hasException, short }) {
   const { kind, queue, reason, type, exception, vhost } = group;
   const only = { kind, queue, reason, type, exception, ...(several ? { vhost } : {}) };
   return html`<tr>
-    <td class="number"><a href=${hrefHere(only)} title="Only these" aria-label=${`Only these ${plural(group.count, "failure")}`}>${count(group.count)}</a></td>
-    <td><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
-    <td class="name">${queue ? html`<${Queue} vhost=${vhost} name=${queue} />` : html`<${Maybe} />`}</td>
+    <td class="number at-first"><a href=${hrefHere(only)} title="Only these" aria-label=${`Only these ${plural(group.count, "failure")}`}>${count(group.count)}</a></td>
+    <td class="at-first-end"><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
+    <td class="name at-second">${queue ? html`<${Queue} vhost=${vhost} name=${queue} />` : html`<${Maybe} />`}</td>
     <td class="name"><${Maybe}>${type}<//></td>
-    <td class="name"><${Maybe}>${exception}<//></td>
+    ${hasException && html`<td class="name"><${Maybe}>${exception}<//></td>`}
     <td class="name"><${Maybe}>${someOf(group.by.map(short))}<//></td>
     ${several && html`<td><${Value}>${vhost}<//></td>`}
     <td class="tabular" title=${dateTime(group.first_at)}>${brief(group.first_at)}</td>
-    <td class="tabular" title=${dateTime(group.last_at)}>${brief(group.last_at)}</td>
+    <td class="tabular at-end" title=${dateTime(group.last_at)}>${brief(group.last_at)}</td>
     <td><a class="button small" href=${conversation(vhost, group.newest)}
       aria-label=${`Conversation of the newest, #${group.newest}`}>Newest</a></td>
   </tr>`;
@@ -47,27 +48,29 @@ function Group({ group, several, short }) {
 
 export function ItemsTable({ items, several }) {
   const short = shortOf(items.flatMap(({ by, publisher }) => [by, publisher]).flatMap((one) => one?.name ?? []));
-  return html`<${Table} label="Conversations that failed" rows=${items}
-      by=${["at", "type", "kind", "queue", ({ by }) => by && short(by.name), "exception", ...(several ? ["vhost"] : []), "event"]}
-      heads=${`When|Message|What happened|Queue|Had it last|Exception|${several ? "Virtual host|" : ""}#Event`}>
-    ${(item) => html`<${Item} key=${`${item.event} ${item.kind} ${item.queue}`} item=${item} several=${several} short=${short} />`}
+  const hasException = items.some(({ exception }) => exception);
+  return html`<${Table} label="Conversations that failed" rows=${items} lines
+      by=${["correlation_id", "at", "type", "kind", "queue", ({ by }) => by && short(by.name), ...(hasException ? ["exception"] : []), ...(several ? ["vhost"] : []), "event"]}
+      heads=${`Key|When|Message|What happened|Queue|Had it last|${hasException ? "Exception|" : ""}${several ? "Virtual host|" : ""}#Event`}>
+    ${(item) => html`<${Item} key=${`${item.event} ${item.kind} ${item.queue}`} item=${item} several=${several} hasException=${hasException} short=${short} />`}
   <//>`;
 }
 
-function Item({ item, several, short }) {
+function Item({ item, several, hasException, short }) {
   const { event, by, handed_over: handed, times, to } = item;
   return html`<tr>
-    <td class="tabular" title=${dateTime(item.at)}>${recent(item.at)}</td>
-    <td class="name"><a class="failure" href=${conversation(item.vhost, event)} title="Open its conversation">
-      <${Value}>${item.type}<//></a>${item.kind === "error_queue" && item.message == null && html`<${Unnamed} candidate=${item.candidate} />`}</td>
-    <td><${KindMark} kind=${item.kind} reason=${item.reason} vhost=${item.vhost} />${times > 1 && html` <span class="soft small">${plural(times, "time")}</span>`}</td>
+    <td class="name at-first"><a class="failure strong" href=${conversation(item.vhost, event)} title="Open its conversation">
+      <${Value}>${item.correlation_id ?? item.type ?? `#${event}`}<//></a></td>
+    <td class="tabular at-end" title=${dateTime(item.at)}>${recent(item.at)}</td>
+    <td class="name at-second"><${Maybe}>${item.type}<//>${item.kind === "error_queue" && item.message == null && html`<${Unnamed} candidate=${item.candidate} />`}</td>
+    <td class="at-first-end"><${KindMark} kind=${item.kind} reason=${item.reason} vhost=${item.vhost} />${times > 1 && html` <span class="soft small">${plural(times, "time")}</span>`}</td>
     <td class="name">${item.queue == null
       ? html`<span class="soft">sent to</span> ${exchangeName(item.exchange)}`
       : html`<${Queue} vhost=${item.vhost} name=${item.queue} />`}${to && html` → <${Queue} vhost=${item.vhost} name=${to} />`}<${Back} event=${item.put_back} command=${item.remedy} /></td>
     <td class="name">${by
       ? html`<${By} name=${short(by.name)} handed=${handed} />`
       : html`<span class="soft">nobody; published by ${item.publisher ? html`<${Value}>${short(item.publisher.name)}<//>` : "an unknown"}</span>`}</td>
-    <td class="name"><${Maybe}>${item.exception}<//></td>
+    ${hasException && html`<td class="name"><${Maybe}>${item.exception}<//></td>`}
     ${several && html`<td><${Value}>${item.vhost}<//></td>`}
     <td class="number"><a href=${hrefHere({ event: String(event) })}>#${event}</a></td>
   </tr>`;
