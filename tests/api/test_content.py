@@ -339,6 +339,7 @@ async def test_types_and_exceptions_of_failures_are_content(
     headers = world.broker.add("ann", "secret", "monitoring", "shop", read={"shop": "^orders$"})
     answer = await service.get("/itc_db/failures", params={"vhost": "shop"}, headers=headers)
     assert [each["type"] for each in answer.json()["items"]] == [None]
+    assert [each["correlation_id"] for each in answer.json()["items"]] == [None]
     assert [each["type"] for each in answer.json()["groups"]] == [None]
     assert answer.json()["items"][0]["queue"] == "orders"
 

@@ -418,7 +418,7 @@ def _failure(
         "message": None if message is None else message.id,
         "vhost": scope.traces[event.trace_id],
         "type": type_of(publish.properties, exchange, keys, publish.payload),
-        "correlation_id": publish.properties.get("correlation_id"),
+        "correlation_id": (publish.properties or {}).get("correlation_id"),
         "at": Microseconds(event.recorded_at),
         "by": name_of(draft.by),
         "publisher": None if message is None else name_of(message.participant),
