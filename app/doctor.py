@@ -27,6 +27,7 @@ from app.broker.marks import keys, queue_prefix, takes_default
 from app.broker.opening import management_api
 from app.broker.outages import VirtualHostError
 from app.broker.trace_queue import QueueBounds, announcements_queue, keys_bound_to, state
+from app.collector.sender import Sender
 from app.errors import (
     BadRequestError,
     ItcError,
@@ -34,6 +35,7 @@ from app.errors import (
     NotAuthorisedError,
     NotFoundError,
     NotInstalledError,
+    OutageError,
     RefusedError,
     SettingsError,
 )
@@ -124,6 +126,11 @@ def _checks(settings: Settings, management: ManagementApi) -> list[Check]:
             and_then=partial(_trace_checks, settings, management),
         ),
         Check("connections", partial(_connections, settings, management), Grade.better),
+        *(
+            [Check("collector", partial(_collector, settings), Grade.better)]
+            if settings.collector
+            else []
+        ),
         Check("spark", _spark, Grade.better, partial(_java_checks, settings)),
         *(
             Check(f"disk of {folder}", partial(asyncio.to_thread, _room, folder))
@@ -181,6 +188,19 @@ _SOCKETS_ALIKE = (4, 4)
 _NOT_TOLD = (
     "of STOMP no settlements are told there, and clients of a Unix socket are not told apart"
 )
+
+
+async def _collector(settings: Settings) -> CheckResult:
+    """Send the collector of spans a request without a span in it."""
+    sender = Sender(settings.collector or {})
+    try:
+        await sender.check()
+    except OutageError as outage:
+        return str(outage), "is it running? Is ITC_OTLP_EXPORT_URL right, and its headers?"
+    finally:
+        await sender.close()
+    unasked = "" if settings.export_shares else "; spans are sent by `period send` alone"
+    return f"it takes spans{unasked}", WELL
 
 
 async def _broker(management: ManagementApi) -> CheckResult:

@@ -28,6 +28,7 @@ from app.broker.lengths import ready_in
 from app.broker.management import ManagementApi
 from app.broker.opening import BrokerParts
 from app.broker.provider import IdentityProvider
+from app.collector.opening import open_following, open_span_jobs
 from app.errors import ItcError, SettingsError
 from app.extras import check_spark
 from app.jobs.opening import open_folders, open_jobs
@@ -138,7 +139,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
         restamps = open_restamps(
             settings, traces.here.paused, folders.archives, pipeline.link_rules
         )
-        jobs = open_jobs(settings, store.jobs, restamps)
+        jobs = open_jobs(settings, store.jobs, {**restamps, **open_span_jobs(settings)})
         claims = Claims(
             store.services,
             traces.here,
@@ -163,6 +164,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
         await jobs.start()
         stack.push_async_callback(jobs.stop)
         open_watches(stack, settings, store, traces.here)
+        following = open_following(stack, settings, traces.here)
         budget, searches = ByteBudget(), Searches()
         intake = IntakeBounds(days=settings.retention_days)
         yield ServiceParts(
@@ -193,6 +195,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
                 jobs=partial(asyncio.to_thread, check_spark),
             ),
             spans=None if spans is None else Intake(store.spans, intake, on_arrival=spans.wake),
+            following=following,
             previews=previews(store, pipeline),
             link_rules=pipeline.rules_of_all,
             stopping=closing.stopping,

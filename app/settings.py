@@ -34,6 +34,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import SettingsError
 from app.secret_url import SecretUrl
+from model.sampling import SpanShare, span_shares
 
 PREFIX = "ITC_"
 # Read by the command line's clients, not by the service.
@@ -233,6 +234,9 @@ class Settings(BaseSettings):
     with a user and a password in it if it asks for them (docs/interchange.md)."""
     otlp_export_headers: SecretStr | None = None
     """Headers of each request to it: `name=value`, comma separated."""
+    otlp_export_rules: str = ""
+    """Which spans are sent there as events come, by the first rule that fits:
+    `VHOST/EXCHANGE=SHARE`, or `=off`, comma separated (docs/interchange.md). Empty: none."""
 
     webhook_url: Annotated[SecretUrl | None, Heading("Assertions")] = None
     """Where violations of assertions are sent, `https://host/path`: as CloudEvents, by POST
@@ -302,6 +306,12 @@ class Settings(BaseSettings):
                 raise ValueError("expected name=value, comma separated")
         return value
 
+    @field_validator("otlp_export_rules")
+    @classmethod
+    def _export_shares(cls, value: str) -> str:
+        span_shares(value)
+        return value
+
     @field_validator("shared_places")
     @classmethod
     def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -334,6 +344,8 @@ class Settings(BaseSettings):
                 f"ITC_AUTH=none lets anybody in, so ITC_HOST must be a loopback address, "
                 f"not {self.host}"
             )
+        if self.export_shares and self.otlp_export_url is None:
+            raise ValueError("ITC_OTLP_EXPORT_RULES needs ITC_OTLP_EXPORT_URL: where to send spans")
         is_cluster = self.spark_remote is None and self.spark_master.startswith("spark://")
         if is_cluster and not (self.spark_secret and self.spark_secret.get_secret_value()):
             raise ValueError(
@@ -385,6 +397,11 @@ class Settings(BaseSettings):
             "shown": f"{whole.scheme}://{host}{whole.path}",  # a query may hold a token
             "headers": {name: text for name, _, text in _pairs(self.otlp_export_headers)},
         }
+
+    @property
+    def export_shares(self) -> tuple[SpanShare, ...]:
+        """The rules by which spans are sent as events come; none where that is off."""
+        return span_shares(self.otlp_export_rules)
 
     @property
     def management_credentials(self) -> tuple[str, str]:

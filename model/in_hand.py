@@ -56,7 +56,7 @@ def alone_in_hand(events: Iterable[HandRow]) -> Iterator[AloneInHand]:
             if settlement is None or (hold is None and not is_held):
                 hand.pop(newest.get(channel, 0), None)
                 newest[channel] = event
-            hand[event] = message, None if is_held else hold
+            hand[event] = message, None if is_held or settlement is None else hold
             if len(hand) > MOST_HELD:
                 _remove_settled(hand, event)
             if len(hand) > MOST_HELD:

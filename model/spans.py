@@ -115,14 +115,21 @@ def spans_of(
     maker = SpanMaker(vhost, facts, arrivals or {})
     for message in conversation.messages:
         beginning = root if by_keys and root is not None else message.record
-        yield from maker.spans(message, conversation.root, trace_of(vhost, beginning))
+        trace = trace_of(vhost, beginning.id, beginning.recorded_at)
+        yield from maker.spans(message, conversation.root, trace)
 
 
-def trace_of(vhost: str, beginning: ConversationEvent | LinkDelivery) -> bytes:
+def trace_of(vhost: str, event: int, recorded_at: int) -> bytes:
     """The id of the trace that an event begins."""
-    at = beginning.at if isinstance(beginning, LinkDelivery) else beginning.recorded_at
-    event = beginning.event if isinstance(beginning, LinkDelivery) else beginning.id
-    return _id(LinkDelivery(vhost, event, at), "trace", 16)
+    return _id(LinkDelivery(vhost, event, recorded_at), "trace", 16)
+
+
+def span_context(
+    vhost: str, trace: bytes, kind: EventType, event: int, recorded_at: int
+) -> Context:
+    """The context of an event that others may be under."""
+    word = "publish" if kind is EventType.published else "receive"
+    return Context(trace, _id(LinkDelivery(vhost, event, recorded_at), word))
 
 
 def context_in(properties: Mapping[str, Any]) -> Context | None:
@@ -178,16 +185,11 @@ class SpanMaker:
         trace = parent.trace_id if parent else trace
         outer = parent
         if not message.unseen:
-            outer = self.contexts[event.id] = self.context(trace, event)
+            outer = self.contexts[event.id] = self._context(trace, event)
             if self.is_due(event.id, Part.sent):
                 is_remote = sent_by is not None or origin is not None
                 yield self._publish(message, outer, parent, is_remote=is_remote, links=links)
         yield from self._spans_of_copies(message, trace, outer)
-
-    def context(self, trace: bytes, event: ConversationEvent) -> Context:
-        """The context of an event that others may be under."""
-        word = "publish" if event.type is EventType.published else "receive"
-        return Context(trace, self._id(event.id, event.recorded_at, word))
 
     def _spans_of_copies(
         self, message: Message, trace: bytes, outer: Context | None
@@ -306,7 +308,7 @@ class SpanMaker:
         outer: Context | None,
     ) -> Iterator[ExportedSpan]:
         event, queue = delivery.record, delivery.record.queue or copy.queue
-        self.contexts[event.id] = self.context(trace, event)
+        self.contexts[event.id] = self._context(trace, event)
         if not message.unseen:
             context = Context(trace, self._id(event.id, event.recorded_at, "queue"))
             if self.is_due(event.id, Part.handed):
@@ -435,6 +437,9 @@ class SpanMaker:
             "itc.redelivered": event.redelivered or None,
         }
         return {name: value for name, value in attributes.items() if isinstance(value, (str, int))}
+
+    def _context(self, trace: bytes, event: ConversationEvent) -> Context:
+        return span_context(self.vhost, trace, event.type, event.id, event.recorded_at)
 
     def _id(self, event: int, time: int, word: str, size: int = 8) -> bytes:
         return _id(LinkDelivery(self.vhost, event, time), word, size)

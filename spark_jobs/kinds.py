@@ -15,7 +15,7 @@ from spark_jobs import archive_job, chain
 from spark_jobs.chains import touched_job
 from spark_jobs.errors import JobError
 from spark_jobs.interchange import period_job
-from spark_jobs.interchange.period_request import Collector, PeriodRequest
+from spark_jobs.interchange.period_request import PeriodRequest
 from spark_jobs.progress import Report
 from spark_jobs.reports import report_job, topology_job
 from spark_jobs.reports.report_request import ReportRequest
@@ -49,7 +49,6 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "format": FORMATS.__getitem__,
     "via": Via,
     "quota": lambda values: Quota(**values),
-    "collector": lambda values: Collector(**values),
 }
 
 

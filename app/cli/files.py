@@ -234,12 +234,11 @@ def send(
     period: TimeRange,
     requirements: Requirements,
     vhost: Vhost,
-    via: JoinVia = "links",
     wait: Wait = True,
     json: Json = False,
 ) -> None:
     """Send a period's spans to the service's collector (ITC_OTLP_EXPORT_URL)."""
-    summary = run_job(client, "/itc_db/spans", wait, json, vhost=vhost, via=via, **asdict(period))
+    summary = run_job(client, "/itc_db/spans", wait, json, vhost=vhost, **asdict(period))
     as_json(summary) if json else _say_period(summary)
     if summary["refused"]:
         reason = printable(f"{summary['refused']} spans were refused: {summary['refusal']}")

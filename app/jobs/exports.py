@@ -37,7 +37,7 @@ from model.exports import (
     manifest_of,
     usage_of,
 )
-from model.interchange import COLLECTOR, PERIOD_FORMATS, PeriodForm
+from model.interchange import PERIOD_FORMATS, PeriodForm
 from model.times import IsoTime, Microseconds
 from model.words import BondWord, Via
 
@@ -165,6 +165,7 @@ class TouchedFiles(ManifestedFiles[int]):
 
 
 PERIOD = "period"
+SPANS = "spans"
 
 
 class PeriodFile(msgspec.Struct, frozen=True):
@@ -195,10 +196,10 @@ class PeriodFiles(ManifestedFiles[str]):
 
     formats = tuple(PERIOD_FORMATS.values())
 
-    def __init__(self, folder: Path, quota: Quota, collector: Json | None = None) -> None:
-        """``collector`` is where spans may be sent (`Settings.collector`)."""
+    def __init__(self, folder: Path, quota: Quota, *, can_send: bool = False) -> None:
+        """``can_send`` says whether there is a collector to send spans to."""
         super().__init__(folder, quota)
-        self._collector = collector
+        self._can_send = can_send
 
     def request(
         self,
@@ -220,19 +221,16 @@ class PeriodFiles(ManifestedFiles[str]):
         return JobRequest(PERIOD, vhost, owner, request, work, _period_location(vhost, file))
 
     def send_request(
-        self, vhost: str, period: tuple[int, int], via: Via, owner: str, arrivals: Arrivals
+        self, vhost: str, period: tuple[int, int], owner: str, arrivals: Arrivals
     ) -> JobRequest:
         """The job that sends a period's spans to the collector.
 
         Raises `BadRequestError`, and `ConflictError` where no collector is set.
         """
-        if self._collector is None:
+        if not self._can_send:
             raise ConflictError("no collector is set: ITC_OTLP_EXPORT_URL says where one is")
-        fields = {"vhost": vhost, **times_of(period, "an export"), "via": via.value}
-        request = {**fields, "file": None}
-        work = {**fields, "format": COLLECTOR, "collector": self._collector}
-        work["arrivals"] = arrivals
-        return JobRequest(PERIOD, vhost, owner, request, work)
+        fields = {"vhost": vhost, **times_of(period, "an export")}
+        return JobRequest(SPANS, vhost, owner, fields, {**fields, "arrivals": arrivals})
 
     def list(self) -> list[PeriodFile]:
         files = []

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -22,11 +22,10 @@ from app.errors import ConflictError, ItcError, NotFoundError, OutageError, TooM
 from app.extras import check_spark
 from app.jobs.process import SparkProcess
 from app.round_robin import RoundRobin
-from app.stored.jobs import FINAL, Job, JobRequest, JobState, Json
+from app.stored.jobs import FINAL, Job, JobRequest, JobState, Json, Report
 from model.jobs import Progress
 
 if TYPE_CHECKING:
-    from app.jobs.restamp import RestampProcess
     from app.store.jobs import Jobs
 
 log = logging.getLogger(__name__)
@@ -75,6 +74,14 @@ IDLE_SECONDS = 900.0  # of Spark's process, which takes some hundred megabytes
 HISTORY = 1_000  # ended jobs that are kept
 
 
+class JobRunner(Protocol):
+    """Runs the jobs of a kind, one at a time."""
+
+    async def run(self, job_id: int, kind: str, work: Json, report: Report) -> Json:
+        """Run one job to its end, and return its result; raises an `ItcError`."""
+        ...
+
+
 @dataclass(eq=False)
 class JobManager:
     """Submits, runs, watches and cancels jobs.
@@ -86,7 +93,7 @@ class JobManager:
     store: Jobs
     spark: SparkProcess
     _: KW_ONLY
-    others: Mapping[str, RestampProcess] = field(default_factory=dict)
+    others: Mapping[str, JobRunner] = field(default_factory=dict)
     queue_limit: int = QUEUE
     idle_seconds: float = IDLE_SECONDS
     history: int = HISTORY

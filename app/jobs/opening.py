@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.jobs.exports import Exports, PeriodFiles, TouchedFiles
 from app.jobs.folders import Archives
-from app.jobs.manager import JobManager
+from app.jobs.manager import JobManager, JobRunner
 from app.jobs.process import SparkProcess
 from app.jobs.reports import Reports, Topologies
 from model.exports import Quota
 
 if TYPE_CHECKING:
-    from app.jobs.restamp import RestampProcess
     from app.settings import Settings
     from app.store.jobs import Jobs
 
@@ -35,14 +34,14 @@ def open_folders(settings: Settings, *, quota: Quota | None = None) -> Folders:
     return Folders(
         Exports(settings.exports, settings.archives, quota),
         TouchedFiles(settings.exports, quota, settings.signing_key_file),
-        PeriodFiles(settings.exports, quota, settings.collector),
+        PeriodFiles(settings.exports, quota, can_send=settings.collector is not None),
         Topologies(data / "topologies"),
         Reports(data / "reports"),
         Archives(settings.archives),
     )
 
 
-def open_jobs(settings: Settings, store: Jobs, others: Mapping[str, RestampProcess]) -> JobManager:
+def open_jobs(settings: Settings, store: Jobs, others: Mapping[str, JobRunner]) -> JobManager:
     """The queue of jobs, and Spark, which runs all kinds but those of ``others``."""
     remote, secret = settings.spark_remote, settings.spark_secret
     spark = SparkProcess(

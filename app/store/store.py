@@ -39,6 +39,7 @@ from app.store.reading.participants import Participants
 from app.store.reading.periods import Periods
 from app.store.reading.queries import Events
 from app.store.restamps import Restamps
+from app.store.spans.exports import SpanExports
 from app.store.spans.imported import Spans
 from app.store.watch.assertions import Assertions
 from app.store.watch.durations import Durations
@@ -87,6 +88,7 @@ class Store:
         self.retention = Retention(database)
         self.restamps = Restamps(database)
         self.spans = Spans(database)
+        self.span_exports = SpanExports(database)
         self.assertions = Assertions(database)
         self.violations = Violations(database)
         self.watching = Watching(database)

@@ -39,7 +39,7 @@ class Job(msgspec.Struct, frozen=True):
     """A job of the service; ``percent`` is from 0 to 100."""
 
     id: int
-    kind: Literal["chain", "archive", "topology", "report", "restamp", "touched", "period"]
+    kind: Literal["chain", "archive", "topology", "report", "restamp", "touched", "period", "spans"]
     state: JobState
     vhost: str
     request: Json

@@ -29,8 +29,6 @@ MOST_CHANNELS = 20_000
 MOST_QUEUES = 1_000
 MOST_MANNERS = 100_000
 
-_UNKNOWN: Disposed = (None, None, None)
-
 
 class OpenChannel(msgspec.Struct, array_like=True):
     """A channel whose deliveries are counted: the next has ``next_tag``.
@@ -315,8 +313,9 @@ class Settlements:
         self._hands.take(channel.channel.user, -len(events))
         self._changes.settled |= dict.fromkeys(events, (word, moment, self.last))
 
-    def _empty(self, channel: OpenChannel, outcome: Disposed = _UNKNOWN) -> None:
+    def _empty(self, channel: OpenChannel, outcome: Disposed | None = None) -> None:
         """Settle all that a channel has in hand, by default as unknown, and count on."""
+        outcome = outcome or (None, None, self.last)
         events = [*channel.hand.values(), *(event for event, _ in channel.tentative.values())]
         self._changes.settled |= dict.fromkeys(events, outcome)
         self._hands.take(channel.channel.user, -len(events))
@@ -324,7 +323,7 @@ class Settlements:
         channel.tags, channel.spans = [], []
         self._acted[channel.pid] = channel
 
-    def _drop(self, channel: OpenChannel, outcome: Disposed = _UNKNOWN) -> None:
+    def _drop(self, channel: OpenChannel, outcome: Disposed | None = None) -> None:
         self._empty(channel, outcome)
         place, user = channel.channel, channel.channel.user
         self._manners.take(user, -channel.manners)

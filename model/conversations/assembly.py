@@ -111,6 +111,19 @@ def conversation_of(
     )
 
 
+def messages_of(
+    events: Iterable[ConversationEvent],
+    causes: Mapping[int, Sequence[Cause]],
+    losses: Mapping[int, Mapping[str, Loss]],
+) -> list[Message]:
+    """Messages of any conversations, in their order, by `conversation_of`'s arguments."""
+    members = Members(events, causes)
+    if not members.heads:
+        return []
+    assembly = _Assembly(members.heads[0], members, Via.links, frozenset(), {}, losses)
+    return [*map(assembly.message, members.heads)]
+
+
 def _counts(members: Members, messages: Sequence[Message]) -> Counts:
     received = [e for e in members.events.values() if e.type is EventType.received]
     return Counts(

@@ -1,6 +1,6 @@
 """A period for the tools that people have: OCEL 2.0, OpenTelemetry's protocol, AsyncAPI 3.
 
-Conversations that began in the period become an event log, or spans in a file or at a collector;
+Conversations that began in the period become an event log, or spans in a file;
 its events become a document of channels, operations and messages.
 """
 
@@ -18,23 +18,19 @@ from model.times import Microseconds
 from model.words import BondWord
 from spark_jobs.export import HashedFile, open_whole, write_file
 from spark_jobs.interchange.period_request import Json, PeriodRequest
-from spark_jobs.interchange.writers_job import WRITERS, send_otlp
+from spark_jobs.interchange.writers_job import WRITERS
 from spark_jobs.progress import Meter, Report, Stopwatch, silent
 from spark_jobs.reports.period import Period, open_period
 from spark_jobs.spark.versions import versions
 
 
 def run(spark: SparkSession, request: PeriodRequest, report: Report = silent) -> Json:
-    """Write the file and its manifest, or send; returns what the manifest says.
+    """Write the file and its manifest; returns what the manifest says.
 
-    Raises `JobError`; then no file is written. Of what was sent, a part may have arrived.
+    Raises `JobError`; then no file is written.
     """
     watch, meter = Stopwatch(), Meter(report)
     meter.enter("planning", 0.0)
-    if request.output is None:
-        with open_period(request.database, request.vhost, request.since, request.until) as period:
-            sent = send_otlp(spark, request, period, meter)
-        return {**json_of(_summary(request, period, watch)), **json_of(sent)}
     with open_whole(request.output, request.quota) as file:
         with open_period(request.database, request.vhost, request.since, request.until) as period:
             counts = WRITERS[request.form](spark, request, period, meter, file)
@@ -46,7 +42,7 @@ def run(spark: SparkSession, request: PeriodRequest, report: Report = silent) ->
 
 
 def _summary(
-    request: PeriodRequest, period: Period, watch: Stopwatch, file: HashedFile | None = None
+    request: PeriodRequest, period: Period, watch: Stopwatch, file: HashedFile
 ) -> PeriodSummary:
     return PeriodSummary(
         vhost=request.vhost,
@@ -54,9 +50,9 @@ def _summary(
         until=Microseconds(request.until),
         via=cast(BondWord, request.via.value),
         format=request.form,
-        file=request.output.name if request.output else None,
-        bytes=file.bytes if file else 0,
-        sha256=file.sha256 if file else None,
+        file=request.output.name,
+        bytes=file.bytes,
+        sha256=file.sha256,
         gaps=period.gaps,
         soundness=period.sound,
         seconds=watch.lap("spark"),

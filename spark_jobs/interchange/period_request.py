@@ -16,22 +16,12 @@ Json: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Collector:
-    """The address for spans, with its password, and headers; ``shown`` has no secrets."""
-
-    url: str = field(repr=False)
-    shown: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True)
 class PeriodRequest:
     """A request for what began in a virtual host from ``since`` to before ``until`` (µs).
 
-    ``form`` is a format of `model.interchange`, written to ``output``, or is sent to the
-    ``collector``. ``rules`` are those of links, as the service shows them, for AsyncAPI. Spans lead
-    to ``arrivals``: by publish of a shovel or a federation link, the delivery that it was elsewhere
-    (virtual host, id, time in µs).
+    ``form`` is a format of `model.interchange`, written to ``output``. ``rules`` are those of
+    links, as the service shows them, for AsyncAPI. Spans lead to ``arrivals``: by publish of a
+    shovel or a federation link, the delivery that it was elsewhere (virtual host, id, time in µs).
     """
 
     database: DatabaseAddress
@@ -39,9 +29,8 @@ class PeriodRequest:
     since: int
     until: int
     form: PeriodForm
+    output: Path
     via: Via = Via.links
-    output: Path | None = None
     quota: Quota | None = None
-    collector: Collector | None = None
     rules: Sequence[Json] = ()
     arrivals: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)

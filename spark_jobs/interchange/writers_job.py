@@ -1,9 +1,8 @@
-"""A period written to a file, or sent: each form with what it needs of Spark."""
+"""A period written to a file: each form with what it needs of Spark."""
 
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import shutil
 import tempfile
@@ -16,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from model import otlp
 from model.described import json_of
-from model.interchange import ConversationCounts, DocumentCounts, SentCounts, SpanCounts
+from model.interchange import ConversationCounts, DocumentCounts, SpanCounts
 from model.jobs import Problem
 from model.spans import ExportedSpan, LinkDelivery, spans_of
 from model.times import iso_time
@@ -27,7 +26,6 @@ from spark_jobs.events.slices_job import map_slices, tasks_at_a_time
 from spark_jobs.export import HashedFile
 from spark_jobs.formats.renderer_job import MOST_IN_WAVE
 from spark_jobs.interchange import asyncapi, ocel
-from spark_jobs.interchange.collector import open_sender
 from spark_jobs.interchange.period_request import PeriodRequest
 from spark_jobs.interchange.pieces_job import Piece, WrittenCount, pieces
 from spark_jobs.interchange.traffic import COLUMNS, PeriodShapes
@@ -89,8 +87,7 @@ def write_ocel(
 ) -> ConversationCounts:
     """The log: events as they come, objects kept aside until the events are over."""
     tally, digests, types, count = WrittenCount(), set[int](), set[str](), 0
-    folder = None if request.output is None else request.output.parent
-    with tempfile.TemporaryFile(dir=folder) as objects:
+    with tempfile.TemporaryFile(dir=request.output.parent) as objects:
         file.write(ocel.head())
         for piece in pieces(spark, request, period, meter, LogPacker, tally):
             file.write((b",\n" if count else b"") + piece.body)
@@ -124,10 +121,8 @@ def _check(count: int, limit: int, noun: str) -> None:
 class SpanPacker:
     """Conversations as requests with spans."""
 
-    def __init__(
-        self, request: PeriodRequest, render: Callable[[Iterable[ExportedSpan], str, str], bytes]
-    ) -> None:
-        self._vhost, self._render = request.vhost, render
+    def __init__(self, request: PeriodRequest) -> None:
+        self._vhost = request.vhost
         self._arrivals = {
             int(event): LinkDelivery(*side) for event, side in request.arrivals.items()
         }
@@ -148,7 +143,7 @@ class SpanPacker:
     def rest(self) -> Iterator[Piece]:
         """Give what is left."""
         if self._spans:
-            body = self._render(self._spans, self._vhost, self._version)
+            body = otlp.as_json(self._spans, self._vhost, self._version)
             yield Piece(body, b"", {"spans": len(self._spans)})
         self._spans = []
 
@@ -158,30 +153,11 @@ def write_otlp(
 ) -> SpanCounts:
     """Requests in JSON, one a line."""
     tally, count = WrittenCount(), 0
-    packer = partial(SpanPacker, request, otlp.as_json)
+    packer = partial(SpanPacker, request)
     for piece in pieces(spark, request, period, meter, packer, tally):
         file.write(piece.body)
         count += piece.facts["spans"]
     return SpanCounts(**tally.facts(), spans=count)
-
-
-def send_otlp(
-    spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter
-) -> SentCounts:
-    """Requests in protobuf, packed, one after the other to the collector."""
-    tally, count, refused, refusal = WrittenCount(), 0, 0, ""
-    assert request.collector is not None  # noqa: S101 - what asks for it gives one
-    packer = partial(SpanPacker, request, _pack)
-    with open_sender(request.collector, lambda: meter.enter("sending", 0.0)) as send:
-        for piece in pieces(spark, request, period, meter, packer, tally):
-            count_refused, reason = send(piece.body, count)
-            count += piece.facts["spans"]
-            refused, refusal = refused + count_refused, reason or refusal
-    return SentCounts(**tally.facts(), spans=count, refused=refused, refusal=refusal or None)
-
-
-def _pack(spans: Iterable[ExportedSpan], vhost: str, version: str) -> bytes:
-    return gzip.compress(otlp.as_protobuf(spans, vhost, version), 6, mtime=0)
 
 
 # AsyncAPI

@@ -111,7 +111,7 @@ class World:
             jobs = JobManager(
                 store.jobs,
                 self.spark,  # type: ignore[arg-type]
-                others={"restamp": restamps},
+                others={"restamp": restamps, "spans": self.spark},
                 queue_limit=self.bounds.jobs,
             )
             await jobs.start()

@@ -383,7 +383,7 @@ class FakeSpark:
             return await asyncio.to_thread(self._compare, work)
         if kind == "touched":
             return await asyncio.to_thread(self._touch, work)
-        if kind == "period":
+        if kind in ("period", "spans"):
             self.works.append(work)
             return await asyncio.to_thread(self._export, work)
         ordered = self.relation != "concurrent"
@@ -513,8 +513,8 @@ class FakeSpark:
             "vhost": work["vhost"],
             "since": iso_time(work["since"]),
             "until": iso_time(work["until"]),
-            "via": work["via"],
-            "format": work["format"],
+            "via": work.get("via", "links"),
+            "format": work.get("format", "collector"),
             "events": 3,
             "conversations": 1,
             "cut": 0,
@@ -527,7 +527,7 @@ class FakeSpark:
             "seconds": {"spark": 0.2, "total": 0.3},
             "versions": {"rabbitmq-itc": "0.1.0"},
         }
-        if work["format"] == "collector":
+        if "format" not in work:
             sent = {"spans": 7, "refused": 0, "refusal": None}
             return {**facts, **sent, "file": None, "bytes": 0, "sha256": None}
         path, content = Path(work["output"]), b"{}\n"

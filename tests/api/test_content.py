@@ -101,6 +101,7 @@ _WITHOUT_IT = {
     ("DELETE", CHAIN),
     ("DELETE", PERIOD),
     ("GET", "/itc_db/periods"),
+    ("GET", "/itc_db/spans"),
     ("GET", "/itc_db/exports"),
     ("GET", "/itc_db/fields"),
     ("GET", "/itc_db/formats"),

@@ -87,6 +87,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", PERIOD): ("/itc_db/periods/%2F/made.ocel.json", READ, 404),
     ("DELETE", PERIOD): ("/itc_db/periods/%2F/made.ocel.json", WRITE, 404),
     ("GET", "/itc_db/periods"): ("/itc_db/periods", READ, LISTS),
+    ("GET", "/itc_db/spans"): ("/itc_db/spans", READ, LISTS),
     ("PUT", "/itc_db/spans"): ("/itc_db/spans?vhost=/", WRITE, 404),
     ("GET", "/itc_db/live"): ("/itc_db/live", READ, LISTS),
     ("PUT", CHAIN): ("/itc_db/undefined/1/3/x.jsonl", WRITE, 404),

@@ -27,7 +27,7 @@ from tools.servers.postgres import shipped
 
 CHECKOUT = Path(__file__).parents[2]
 TABLES = {*metadata.tables, "keys", "alembic_version"}
-NEWEST = "r0005"
+NEWEST = "r0006"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -174,6 +174,7 @@ PUBLISHED = {
     "r0003_quarantined.py": "9d35864650373d6b09274f512acf037d5a2cbe0cc59b5c1bbed15f8db1d6bd13",
     "r0004_pruned.py": "a8ec53b6178cf5d58c215cd7fc5d426ebfe6acc7dbe83eea3ab91f2d78688322",
     "r0005_redactions.py": "bbf8e85cedc4edf5304ae2941a63e0a1e995aa43a4fddb3b1d42cc66b44459f8",
+    "r0006_spans.py": "2640b727904ce42ff9b727bf37583854369b1b14d74bfcb44e190c14bb26de5e",
 }
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 

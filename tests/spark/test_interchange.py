@@ -17,18 +17,23 @@ import yaml
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pyspark.sql import SparkSession
+from sqlalchemy import make_url
 
 from app.api.otlp import as_json as reading_json
 from app.api.otlp.fields import ReadingBudget
+from app.collector.period import MOST_TRIES, PeriodOrder, send_period
+from app.collector.sender import Sender
+from app.errors import OutageError
+from app.store import Store
 from app.stored.spans import Span as StoredSpan
 from model.exports import manifest_of
 from model.jobs import Problem, Progress
 from model.words import Disposition, EdgeKind, Via
 from spark_jobs.errors import JobError
 from spark_jobs.interchange import writers_job
-from spark_jobs.interchange.collector import MOST_TRIES
 from spark_jobs.kinds import run_job
 from tests.collector import collecting
+from tests.contract.test_schema import NEWEST
 from tests.spark.histories import NOON, History, Link
 from tests.spark.telling import headers
 from tests.spark.test_asyncapi import faults as document_faults
@@ -81,14 +86,14 @@ def url(history: History, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def make(spark: SparkSession, url: str, tmp_path: Path) -> Made:
-    def made(name: str | None, **more: Any) -> dict[str, Any]:
+    def made(name: str, **more: Any) -> dict[str, Any]:
         request = {
             "vhost": "/",
             "since": SINCE,
             "until": UNTIL,
             "via": "links",
-            "format": "collector" if name is None else name.partition(".")[2],
-            "output": None if name is None else str(tmp_path / name),
+            "format": name.partition(".")[2],
+            "output": str(tmp_path / name),
             **more,
         }
         where = request.pop("url", url)
@@ -278,34 +283,43 @@ def test_a_file_of_spans_has_all_of_them_and_a_second_one_is_the_same(
     assert all(isinstance(each, StoredSpan) for each in taken)
 
 
-def test_spans_are_sent_and_a_second_time_the_same(make: Made, tmp_path: Path) -> None:
-    written = make("spans.otlp.json")
-    with collecting() as standing:
-        where = {"url": standing.url, "shown": "collector", "headers": {"x-key": "k"}}
-        sent = make(None, collector=where)
-        first = standing.spans
-        make(None, collector=where)
-        assert standing.spans == first
-    assert sent["spans"] == written["spans"] == len(first)
-    assert (sent["file"], sent["refused"], sent["refusal"]) == (None, 0, None)
-    ids = {(s["traceId"], s["spanId"]) for s in spans_in(tmp_path / "spans.otlp.json")}
-    assert {(a.hex(), b.hex()) for a, b in first} == ids
-
-
-def test_a_collector_that_is_full_fails_the_job_which_can_be_repeated(
-    make: Made, monkeypatch: pytest.MonkeyPatch
+async def test_the_service_sends_the_spans_that_are_written(
+    make: Made, url: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("spark_jobs.interchange.collector.FIRST_PAUSE", 0.001)
+    """Of a period's events; a file has those of conversations that began then."""
+    make("spans.otlp.json")
+    written = {(s["traceId"], s["spanId"]): s for s in spans_in(tmp_path / "spans.otlp.json")}
+    with sqlite3.connect(make_url(url).database or "") as tables:  # the service's own are migrated
+        tables.execute("CREATE TABLE alembic_version (version_num TEXT NOT NULL)")
+        tables.execute("INSERT INTO alembic_version VALUES (?)", [NEWEST])
+        tables.execute("INSERT INTO installation VALUES ('test')")
+    store = await Store.open(url)
     with collecting() as standing:
-        where = {"url": standing.url, "shown": "collector", "headers": {}}
+        sender = Sender({"url": standing.url, "shown": "collector", "headers": {}})
+        order = PeriodOrder("/", SINCE, UNTIL)
+        first = await send_period(store, sender, order, lambda _: None)
+        sent = {(trace.hex(), span.hex()): s for (trace, span), s in standing.spans.items()}
+        again = await send_period(store, sender, order, lambda _: None)
+        assert len(standing.spans) == len(sent) == first["spans"] == again["spans"]
         standing.statuses = [(503, {})] * MOST_TRIES
-        with pytest.raises(JobError, match="answers 503") as failed:
-            make(None, collector=where)
-        assert failed.value.problem is Problem.outage
-        standing.refuses = 2
-        again = make(None, collector=where)
-        assert len(standing.spans) == again["spans"]
-        assert (again["refused"] > 0, again["refusal"]) == (True, "too old")
+        with pytest.raises(OutageError, match="answers 503: not now, 5 times in a row, after 0"):
+            await send_period(store, sender, order, lambda _: None)
+        await sender.close()
+    await store.close()
+    in_both = [name for name, span in written.items() if SINCE <= recorded_at(span) < UNTIL]
+    assert len(in_both) > len(written) / 2
+    for name in in_both:
+        span, other = written[name], sent[name]
+        assert (span["name"], span.get("parentSpanId", "")) == (
+            other.name,
+            other.parent_span_id.hex(),
+        )
+
+
+def recorded_at(span: dict[str, Any]) -> int:
+    """When its event was recorded, as far as its span tells: a wait ends then."""
+    place = "endTimeUnixNano" if span["name"].startswith("wait") else "startTimeUnixNano"
+    return int(span[place]) // 1_000
 
 
 def test_both_databases_give_the_same(

@@ -1,31 +1,59 @@
-"""A sample of the long tests: bounded, the same for the same seed, and sooner or later each."""
+"""Which conversations' spans are sent, by a text of rules."""
 
-from pathlib import Path
+from __future__ import annotations
 
-from tests.sampling import NO_COMMIT, chosen, seed_of
+import random
 
-SECONDS = {f"test_{number}": float(number) for number in range(1, 41)}
+import pytest
 
+from model.sampling import is_on, is_sampled, share_of, span_shares
 
-def test_a_sample_takes_no_longer_than_its_bound_and_hardly_less() -> None:
-    for seed in map(str, range(20)):
-        taken = sum(SECONDS[name] for name in chosen(SECONDS, seed, bound=120))
-        assert 119 <= taken <= 120
+RULES = span_shares("%2F/audit=off, %2F/pay%2Cments=1, %2F=0.25, shop=.01, other=off")
 
 
-def test_the_same_seed_gives_the_same_sample_in_whatever_order_tests_are_found() -> None:
-    backwards = dict(reversed(SECONDS.items()))
-    assert chosen(SECONDS, "abc", bound=120) == chosen(backwards, "abc", bound=120)
+@pytest.mark.parametrize(
+    ("vhost", "exchange", "share"),
+    [
+        ("/", "audit", None),
+        ("/", "pay,ments", 1.0),
+        ("/", "", 0.25),
+        ("shop", "audit", 0.01),
+        ("other", "audit", None),
+        ("nowhere", "audit", None),
+    ],
+)
+def test_the_first_rule_that_fits_holds(vhost: str, exchange: str, share: float | None) -> None:
+    assert share_of(RULES, vhost, exchange) == share
 
 
-def test_over_many_seeds_each_is_run() -> None:
-    seen = set[str]().union(*(chosen(SECONDS, str(seed), bound=120) for seed in range(60)))
-    assert seen == SECONDS.keys()
+def test_a_share_alone_is_for_all() -> None:
+    assert share_of(span_shares("0.5"), "any", "one") == 0.5
+    assert share_of(span_shares("*/audit=off,1"), "any", "audit") is None
+    assert span_shares("") == ()
 
 
-def test_one_that_is_longer_than_the_bound_is_run_too_when_it_comes_first() -> None:
-    assert chosen({"long": 500.0}, "abc", bound=120) == {"long"}
+def test_a_virtual_host_of_which_nothing_can_be_sent_is_off() -> None:
+    assert [is_on(RULES, vhost) for vhost in ("/", "shop", "other", "nowhere")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert is_on(span_shares("other/audit=1,other=off"), "other")
+    assert not is_on(span_shares("*/audit=off"), "any")
 
 
-def test_without_a_commit_the_seed_is_fixed(tmp_path: Path) -> None:
-    assert seed_of(tmp_path) == NO_COMMIT
+@pytest.mark.parametrize("text", ["2", "-1", "0.5.1", "shop=", "shop", "a b=1", "%zz=1", "/x=1"])
+def test_what_is_no_rule_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        span_shares(text)
+
+
+def test_a_trace_in_a_share_is_in_every_larger_one() -> None:
+    chance = random.Random(1)
+    traces = [chance.randbytes(16) for _ in range(5_000)]
+    shares = (0.0, 0.01, 0.25, 1.0)
+    kept = [{trace for trace in traces if is_sampled(trace, share)} for share in shares]
+    sizes = [len(part) for part in kept]
+    assert sizes == [0, pytest.approx(50, rel=0.5), pytest.approx(1250, 0.1), 5000]
+    assert kept[0] <= kept[1] <= kept[2] <= kept[3]

@@ -22,12 +22,13 @@ from app.api.routes.events import OtherId, doubtful_between, visible_event
 from app.api.routes.queries import Moment, OfVhost, period_of
 from app.api.routes.submitting import JOB_ANSWERS, OF_JOB, JobAsker
 from app.api.routes.traces import Vhost, trace_id_of
-from app.api.services import Parts
+from app.api.services import Parts, sent_spans
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.exports import PERIOD, Export, PeriodFile
 from app.jobs.folders import ManifestedFile
 from app.jobs.manager import UNFINISHED
+from app.stored.exporting import SentSpans
 from app.stored.jobs import JobRequest, Json
 from app.tracker.links import merge_rules
 from itc import Relation, compare
@@ -294,7 +295,6 @@ async def send_spans(
     vhost: OfVhost,
     since: BegunSince = None,
     until: BegunUntil = None,
-    via: AlongWhat = "links",
 ) -> Response:
     """Send a period's spans to the collector of `ITC_OTLP_EXPORT_URL`, as a job."""
     user = asker.user
@@ -302,7 +302,13 @@ async def send_spans(
     user.must_read(vhost)
     period, folder = period_of(since, until), asker.parts.folders.periods
     arrivals = await arrivals_in(vhost, period, user, asker.parts)
-    return await asker.submit(folder.send_request(vhost, period, Via(via), user.name, arrivals))
+    return await asker.submit(folder.send_request(vhost, period, user.name, arrivals))
+
+
+@periods.get("/itc_db/spans", **returns(list[SentSpans], READING))
+async def list_sent_spans(user: Reader, parts: Parts) -> Response:
+    """List how far each virtual host's spans are sent, by `ITC_OTLP_EXPORT_RULES`."""
+    return json_answer([state for state in await sent_spans(parts) if user.sees(state.vhost)])
 
 
 @periods.get("/itc_db/periods", **returns(list[PeriodFile], READING))

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 
 from app.api.openapi import READING
 from app.api.routes.traces import copies_in_hand
-from app.api.services import Parts
+from app.api.services import Parts, sent_spans
 from app.api.signin.auth import User, reader_of
 from app.jobs.manager import HISTORY
 from app.stored.assertions import WebhookState
@@ -36,6 +36,7 @@ router = APIRouter(tags=["service"])
 Samples: TypeAlias = Mapping[tuple[str, ...], float | tuple[float, float]]
 _TYPES = ("published", "received")
 _ASSERTION_COUNTS = ("held", "violated", "unknown")
+_EXPORTED = ("sent", "refused", "missed")
 _NAMED_COUNTS = ("found", "unseen", "forgotten", "ambiguous", "early")
 _FOUND_COUNTS = ("known", "missed", "hidden")
 
@@ -107,6 +108,11 @@ itc_in_hand_messages vhost Messages that consumers hold, as the broker plugin te
   traces.
 itc_in_hand_oldest_timestamp_seconds vhost When the one held for longest came.
 itc_spans_total outcome Spans that came, and what became of them.
+itc_spans_exported_total vhost,outcome Spans that the collector took or refused, and events that
+  were removed before their spans were sent.
+itc_spans_export_behind_seconds vhost Time since the first event that waits for its spans to be sent
+  was recorded.
+itc_spans_export_waiting - 1 while nothing is sent because the collector or the store is away.
 itc_assertion_events_total vhost,assertion,outcome Events that an assertion was judged by, and
   whether it holds for them.
 itc_assertion_waiting vhost,assertion Events that wait to be judged by an assertion.
@@ -198,6 +204,7 @@ async def _of_service(
     stored, repeated, refused = 0, 0, Counter[Refusal]()
     if parts.spans is not None:
         stored, repeated, refused = parts.spans.taken, parts.spans.repeated, parts.spans.refused
+    exported = [e for e in await sent_spans(parts) if vhosts is None or e.vhost in vhosts]
     readers = parts.subscribers
     spans: dict[tuple[str, ...], float] = {("taken",): stored, ("repeated",): repeated}
     alone: dict[str, float] = {
@@ -208,6 +215,8 @@ async def _of_service(
         "itc_live_subscribers": readers.count,
         "itc_live_dropped_total": readers.dropped,
         "itc_connections_announced": parts.connections(),
+        "itc_spans_export_waiting": parts.following is not None
+        and parts.following.waits_for is not None,
     }
     return {
         **{name: {(): number} for name, number in alone.items()},
@@ -221,6 +230,10 @@ async def _of_service(
             for a in assertions
             for outcome in _ASSERTION_COUNTS
         },
+        "itc_spans_exported_total": {
+            (e.vhost, outcome): getattr(e, outcome) for e in exported for outcome in _EXPORTED
+        },
+        "itc_spans_export_behind_seconds": {(e.vhost,): e.behind / 1e6 for e in exported},
         "itc_assertion_waiting": {(a.vhost, a.name): a.waiting for a in assertions},
         "itc_webhook_violations": {(e.value,): deliveries.get(e, 0) for e in WebhookState},
         "itc_jobs": {(e.value,): jobs[e] for e in JobState},

@@ -17,6 +17,8 @@ from. A plan without a bound that is not carried out is the dry run.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import ColumnElement, Select, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -28,16 +30,23 @@ from app.store.database.subject import Subject, reads, writes
 from app.store.holding.leases import lock_trace
 from app.stored.capture import PrunePlan
 from app.tracker.events import Checkpoint, ParticipantState
+from model.words import Disposition
 
 _channels = tables.channels.c
 _events = tables.events.c
 _late_edges = tables.late_edges.c
 _lost_copies = tables.lost_copies.c
 _participants = tables.participants.c
+_sent_spans = tables.sent_spans.c
 _traceparents = tables.traceparents.c
 _traces = tables.traces.c
 # The ids of events in tables whose rows go with them.
-_DEPENDENT_IDS = (_lost_copies.event_id, _late_edges.effect_id, _traceparents.event_id)
+_DEPENDENT_IDS = (
+    _lost_copies.event_id,
+    _late_edges.effect_id,
+    _traceparents.event_id,
+    tables.kept_roots.c.root,
+)
 
 
 class Retention(Subject):
@@ -111,6 +120,7 @@ class Retention(Subject):
         changes, dialect = checkpoint.settlements, self.database.dialect
         await settlements.store(connection, dialect, trace_id, changes)
         await remove_copies(connection, trace_id, checkpoint.copies_removed)
+        await _note_unsent(connection, trace_id, before_id)
         for event_id in _DEPENDENT_IDS:
             conditions = event_id.table.c.trace_id == trace_id, event_id < before_id
             await connection.execute(delete(event_id.table).where(*conditions))
@@ -123,6 +133,24 @@ class Retention(Subject):
         await gaps.forget_gaps_before(connection, trace_id, before_id)
         await quarantine.forget_until(connection, trace_id, plan.until)
         await times.forget_pruned(connection)
+
+
+async def _note_unsent(connection: AsyncConnection, trace_id: int, before_id: int) -> None:
+    """Count what goes before its spans were sent, where they are to be, and go on behind it."""
+    of_trace = _sent_spans.trace_id == trace_id
+    query = select(_sent_spans.read_id).where(of_trace)
+    read_id = (await connection.execute(query)).scalar_one_or_none()
+    if read_id is None:
+        return
+    ends_later = or_(_events.settlement == int(Disposition.in_hand), _events.hold >= read_id)
+    is_unsent = ~_events.quiet, or_(_events.id > read_id, ends_later)
+    count = select(func.count()).where(*_prefix(trace_id, before_id), *is_unsent)
+    values: dict[str, Any] = {
+        "missed": _sent_spans.missed + (await connection.execute(count)).scalar_one()
+    }
+    if read_id < before_id - 1:
+        values["read_id"] = before_id - 1
+    await connection.execute(update(tables.sent_spans).where(of_trace).values(**values))
 
 
 async def _before_id(

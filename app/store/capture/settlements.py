@@ -24,6 +24,7 @@ Settled: TypeAlias = Mapping[int | None, tuple[int | None, int | None, int | Non
 _channels = tables.channels.c
 _events = tables.events.c
 _open_channels = tables.open_channels.c
+_traces = tables.traces.c
 # A constant: a plan kept for any value of a parameter cannot use the partial index.
 _IN_HAND: ColumnElement[int] = literal_column(str(int(Disposition.in_hand)))
 
@@ -49,11 +50,13 @@ async def store(
     of_trace = _open_channels.trace_id == trace_id
     if changes.unknown_after is not None:
         await connection.execute(delete(tables.open_channels).where(of_trace))
+        # From there on nobody knows of them, which is their end.
+        last_id = select(_traces.last_event_id).where(_traces.id == trace_id).scalar_subquery()
         for condition in (_events.settlement == _IN_HAND, _events.id > changes.unknown_after):
             await connection.execute(
                 update(tables.events)
                 .where(_events.trace_id == trace_id, condition, _events.settlement.is_not(None))
-                .values(settlement=None, settled_at=None, hold=None)
+                .values(settlement=None, settled_at=None, hold=last_id)
             )
     settled = {
         reference.id: (

@@ -210,6 +210,9 @@ FAILURES = {
 }
 """Conditions on events that are signs of failures: a query in these words can use an index."""
 
+ENDED = "hold IS NOT NULL AND (settlement IS NULL OR settlement > 1)"
+"""The condition on deliveries whose time in a consumer's hands is over, for the index."""
+
 events = _table(
     "events",
     *map(_column, OF_EVENTS),
@@ -225,8 +228,8 @@ events = _table(
     _partial("ix_events_doubtful", "doubtful", "trace_id", "id"),
     # Deliveries that consumers hold (`model.words.Disposition`).
     _partial("ix_events_in_hand", "settlement = 1", "trace_id", "id"),
-    # Handled deliveries, by the last event before their settlement.
-    _partial("ix_events_settled", "settlement IN (2, 3)", "trace_id", "hold"),
+    # Deliveries that are settled, or that nobody knows of any more, by the last event before that.
+    _partial("ix_events_ended", ENDED, "trace_id", "hold"),
     # Events that other messages may name: a tracker remembers the last of them.
     _partial("ix_events_named", "ids IS NOT NULL", "trace_id", "id"),
     # The few signs of failures (`model.words.Match`): dead letters, messages that came back,
@@ -452,6 +455,28 @@ duration_places = _table(
     Column("read_at", BigInteger, nullable=False),  # when that event was recorded
 )
 
+# The last event, and the time of the last loss, of each trace whose spans are sent to a collector,
+# and counts since it began.
+sent_spans = _table(
+    "sent_spans",
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("read_id", BigInteger, nullable=False),
+    Column("read_at", BigInteger, nullable=False),  # when that event was recorded
+    Column("lost_at", BigInteger, nullable=False),
+    Column("sent", BigInteger, nullable=False),
+    Column("refused", BigInteger, nullable=False),
+    Column("missed", BigInteger, nullable=False),  # events that retention removed before
+    Column("cut", BigInteger, nullable=False),  # conversations
+)
+
+# Conversations, by their roots, whose spans are sent because they failed.
+kept_roots = _table(
+    "kept_roots",
+    Column("trace_id", Integer, primary_key=True, autoincrement=False),
+    Column("root", BigInteger, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
 # The times of each 4096 consecutive ids: they turn "since" and "until" into bounds of ids. Times
 # are only nearly in the order of ids: batches of several traces interleave, and clocks get set.
 blocks = _table(
@@ -471,6 +496,9 @@ copies = _table(
     Column("recorded_at", BigInteger, nullable=False),
 )
 
+FINAL_LOSSES = "reason IN ('queue_deleted', 'not_there')"
+"""The condition on losses after which nobody is handed the copy any more, for the index."""
+
 # Copies that left their queue without a known delivery (`LostCopy`).
 lost_copies = _table(
     "lost_copies",
@@ -479,6 +507,8 @@ lost_copies = _table(
     Column("queue", Text, primary_key=True),
     Column("at", BigInteger, nullable=False),
     Column("reason", Text, nullable=False),  # `LossWord`
+    # The few that are final, for those who follow them.
+    _partial("ix_lost_copies_final", FINAL_LOSSES, "trace_id", "at"),
     sqlite_with_rowid=False,
 )
 

@@ -68,8 +68,9 @@ _OF_DELIVERIES = (
     " FROM events AS e LEFT JOIN events AS p ON p.id = e.cause_id AND e.match = 1"
     " WHERE e.trace_id = :trace AND e.id > :after AND e.id <= :through AND e.type = 1"
     " AND NOT e.quiet",
-    "SELECT queue, participant, settled_at, settled_at - recorded_at FROM events"
-    " WHERE trace_id = :trace AND settlement IN (2, 3) AND hold >= :after AND hold < :through"
+    "SELECT queue, participant, settled_at, settled_at - recorded_at FROM events"  # noqa: S608
+    f" WHERE trace_id = :trace AND {tables.ENDED} AND settlement IN (2, 3)"
+    " AND hold >= :after AND hold < :through"
     " AND settled_at >= recorded_at AND NOT quiet",
     # In this order: from the new publishes to the deliveries that led to them and to none before.
     "SELECT d.queue, d.participant, min(e.recorded_at), min(e.recorded_at) - d.recorded_at"  # noqa: S608

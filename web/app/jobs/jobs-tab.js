@@ -74,7 +74,7 @@ function Request({ job }) {
     const [since, until] = [request.since, request.until].map((micros) => dateTime(micros / 1000));
     return html`<a href=${href("topology", { vhost: name })}>${since} to ${until}</a>`;
   }
-  if (kind === "period") {
+  if (kind === "period" || kind === "spans") {
     const [since, until] = [request.since, request.until].map((micros) => dateTime(micros / 1000));
     return html`<${Value}>${request.file ?? "spans"}<//>${" "}<span class="soft">${since} to ${until}</span>`;
   }
