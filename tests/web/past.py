@@ -7,7 +7,6 @@ The dashboard's tests know from here what the service should show of its store, 
 from __future__ import annotations
 
 import datetime
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,6 @@ class PastTrace:
         self.gaps: list[dict[str, Any]] = []  # as the API shows them; before it is served
         self.links: dict[str, LinkCount] = {}
         self.rate = 0.0
-        self.counters: Counter[str] = Counter()
         self.people: list[Participant] = []  # in the order in which they were first seen
         self._numbers: dict[int, int] = {}  # of the simulation's participants
 
@@ -50,8 +48,6 @@ class PastTrace:
             self._numbers[who] = len(self.people) + 1
             person = self.simulation.participants[who - 1]
             self.people.append(person._replace(number=self._numbers[who]))
-        self.counters["received" if event.received else "published"] += 1
-        self.counters[event.match] += 1
         return event._replace(participant=self._numbers[who])
 
 

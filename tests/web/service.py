@@ -32,7 +32,6 @@ from app.traces.status import TraceStatus
 from app.tracker import (
     Bounds,
     Channel,
-    Counters,
     Deliver,
     Policy,
     Publish,
@@ -199,15 +198,15 @@ class ShownTraces(FakeTraces):
         trace = self._trace(vhost)
         stored = await self.store.traces.find(vhost)
         assert stored is not None
-        counts = trace.counters
-        names = ("published", "received", "unmatched", "redelivered", "dead_lettered")
+        totals = Tracker.stored_totals(stored.checkpoint)
         return structs.replace(
             trace_status(vhost, TraceState(trace.state), trace.policy),
             created_at=history.START,
             waiting_for="the broker" if trace.state == "waiting" else None,
             last_error=trace.last_error,
             restarts=4 if trace.state == "failed" else 0,
-            counters=Counters(**{name: counts[name] for name in names}),
+            counters=totals.counters,
+            pending_copies=totals.pending_copies,
             links=trace.links,
             evidence=await self.store.doubts.evidence(stored.id),
             events=stored.events,

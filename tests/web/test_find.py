@@ -72,7 +72,7 @@ def test_what_was_searched_for_is_marked(demo: Served, open_page: OpenPage) -> N
     page.goto(f"{demo.url}/{EVENTS}&queue=stock")
     expect(page.locator("tr.row").first.locator("mark")).to_have_text("stock")
     page.goto(f"{demo.url}/{EVENTS}&q=%22order%22")
-    page.locator("tr.row").first.click()
+    page.locator("tr.row").first.locator(".of-message_type").click()
     expect(page.locator("pre.payload mark").first).to_have_text('"order"')
 
 

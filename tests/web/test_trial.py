@@ -430,6 +430,13 @@ def test_a_phone_has_two_lines_a_row_and_the_key_of_an_event_leads_to_its_order(
     expect(page.get_by_role("heading", name=f"order-{STUCK}")).to_be_visible()
 
 
+def test_settings_count_what_came_back_and_what_died(shop: Served, open_page: OpenPage) -> None:
+    page = open_page(shop, "#/admin")
+    row = page.get_by_role("group", name="Trace settings").locator("tbody tr").filter(has_text=SHOP)
+    died = sum(one.fails for one in orders()[SHOP])
+    expect(row.first.locator(".number")).to_have_text(["0", "1", str(died), "0", "1"])
+
+
 def test_the_map_says_what_failed_and_what_waits_without_a_click(
     shop: Served, open_page: OpenPage
 ) -> None:

@@ -10,7 +10,8 @@ import { TraceSettings } from "./trace-settings.js";
 export default function AdminTab() {
   const shown = (traces.value.data ?? []).filter((t) => !vhost.value || t.vhost === vhost.value);
   return html`<div class="page-inner">
-    <div class="page-title"><h1>Traces and participants</h1></div>
+    <div class="page-title"><h1>Traces and participants</h1>
+      <p>What each trace takes, who acted, and how this page looks.</p></div>
     <${TraceSettings} />
     <${GapsTable} traces=${shown} />
     <${Participants} />

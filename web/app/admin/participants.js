@@ -28,7 +28,7 @@ export function Participants() {
       ? pending(loaded, "participants")
       : list.length === 0
         ? html`<p class="nothing">None yet.</p>`
-        : html`<${Table} label="Participants" rows=${list} most=${most}
+        : html`<${Table} label="Participants" rows=${list} most=${most} lines
               by=${["participant", "name", "user", "vhost", "interval", "events", "lamport", "last_event_id"]}
               heads="#No.|Name|User|Virtual host|Interval|#Events|#Lamport|#Last event">
             ${(p) => html`<${Row} key=${`${p.vhost} ${p.participant}`} who=${p} />`}
@@ -50,14 +50,14 @@ function Row({ who }) {
   const filter = { vhost: who.vhost, participant_name: who.name };
   return html`<tr>
     <td class="number">${who.participant}</td>
-    <td class="name"><a href=${href("events", filter)}><${Value}>${who.name}<//></a>
+    <td class="name at-first"><a href=${href("events", filter)}><${Value}>${who.name}<//></a>
       ${who.assumed && html` <span class="badge warn" title="Its client gives no name, or one of too many">assumed</span>`}
       ${who.note && html` <span class="badge warn" title=${said(who.note)}>${who.programs} processes</span>`}</td>
-    <td><${Value}>${who.user}<//></td>
-    <td><${Value}>${who.vhost}<//></td>
+    <td class="at-second"><${Value}>${who.user}<//></td>
+    <td class="at-end"><${Value}>${who.vhost}<//></td>
     <td><code>${who.interval === "" ? "whole" : visible(who.interval)}</code></td>
     <td class="number">${count(who.events)}</td>
     <td class="number">${count(who.lamport)}</td>
-    <td class="number"><a href=${href("events", { vhost: who.vhost, event: String(who.last_event_id), at: String(who.last_event_id) })}>#${who.last_event_id}</a></td>
+    <td class="number at-first-end"><a href=${href("events", { vhost: who.vhost, event: String(who.last_event_id), at: String(who.last_event_id) })}>#${who.last_event_id}</a></td>
   </tr>`;
 }

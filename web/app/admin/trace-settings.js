@@ -20,7 +20,7 @@ export function TraceSettings() {
     note="who counts as a participant, what joins no clocks, and what is taken">
     <${Table} label="Trace settings"
         heads="Virtual host|State|Participant|Created|#Restarts|#Redelivered|#Dead-lettered|#Quarantined|#Copies waiting|"
-        rows=${names.map((name) => ({ vhost: name, trace: by.get(name) }))}
+        lines rows=${names.map((name) => ({ vhost: name, trace: by.get(name) }))}
         by=${["vhost", of("state"), of("participant"), of("created_at"), of("restarts"), counted("redelivered"), counted("dead_lettered"), counted("quarantined"), of("pending_copies")]}>
       ${(row) => html`<${Row} key=${row.vhost} ...${row} />`}
     <//>
@@ -32,17 +32,14 @@ const counted = (name) => ({ trace }) => trace?.counters[name];
 
 function Row({ vhost: name, trace }) {
   return html`<tr>
-    <td class="name"><${Value}>${name}<//></td>
-    <td>${trace ? html`<${StateMark} state=${trace.state} stale=${outage.value !== null} />` : html`<span class="badge">not traced</span>`}</td>
-    <td>${trace && html`<span title=${`quiet: ${visible(trace.quiet.join(" "))}`}>${trace.participant}${!trace.bodies && ", no bodies"}${(trace.exchanges || trace.queues) && ", partial"}</span>`}</td>
+    <td class="name at-first"><${Value}>${name}<//></td>
+    <td class="at-first-end">${trace ? html`<${StateMark} state=${trace.state} stale=${outage.value !== null} />` : html`<span class="badge">not traced</span>`}</td>
+    <td class="at-second">${trace && html`<span title=${`quiet: ${visible(trace.quiet.join(" "))}`}>${trace.participant}${!trace.bodies && ", no bodies"}${(trace.exchanges || trace.queues) && ", partial"}</span>`}</td>
     ${trace
       ? html`<td class="tabular">${dateTime(trace.created_at)}</td>
-          <td class="number">${count(trace.restarts)}</td>
-          <td class="number">${count(trace.counters.redelivered)}</td>
-          <td class="number">${count(trace.counters.dead_lettered)}</td>
-          <td class="number">${count(trace.counters.quarantined)}</td>
-          <td class="number">${count(trace.pending_copies)}</td>`
+          ${[trace.restarts, trace.counters.redelivered, trace.counters.dead_lettered, trace.counters.quarantined, trace.pending_copies].map(
+            (n, at) => html`<td class="number ${n ? "" : "faint"}" key=${at}>${count(n)}</td>`)}`
       : html`<td colspan="6"></td>`}
-    <td class="end"><${TraceButton} vhost=${name} state=${trace?.state ?? "none"} /></td>
+    <td class="end at-end"><${TraceButton} vhost=${name} state=${trace?.state ?? "none"} /></td>
   </tr>`;
 }

@@ -13,7 +13,7 @@ export default function ConversationsTab() {
   const { filter, find = "" } = route.value.params;
   const event = openEvent.value;
   if (event && isConversation(route.value)) return html`<${Conversation} event=${event} />`;
-  return html`<div class="conv-scroll"><div class="page-inner">
+  return html`<div class="conv-scroll"><div class="page-inner dense">
       <div class="page-title"><h1>Conversations</h1>
         <p>What happened to an order: a message, and all that came of it.</p></div>
       <${FindConversation} shown=${find} />

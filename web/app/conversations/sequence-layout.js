@@ -5,7 +5,7 @@ import { spellText } from "./words.js";
 import { arrowHead, fitted, path, rect, round, text } from "./shapes.js";
 
 export const STEP = 34;
-export const HEAD = 44;
+const HEAD = 44;
 const SLANTED = 104; // pixels of a lane; where there is less, heads are slanted
 const SLANTED_HEAD = 84;
 const SLANTED_NAME = 36; // pixels that the first one takes to the left

@@ -18,7 +18,7 @@ const TONES = {
   queued: { fill: "--received-ground", stroke: "--received" },
   handled: { fill: "--published-ground", stroke: "--published" },
   back: { fill: "--warn-ground", stroke: "--warn" },
-  rejected: { fill: "--bad", stroke: "--bad", ink: "--ink-on-fill" },
+  rejected: { fill: "--bad-fill", stroke: "--bad-fill", ink: "--ink-on-fill" },
   waiting: { fill: "--warn-ground", stroke: "--warn", dash: "5 3" },
   settled: { fill: "--good", stroke: "--good", ink: "--ink-on-fill" },
   held: { fill: "--good-ground", stroke: "--good", dash: "5 3" },

@@ -12,7 +12,7 @@ import { useViewed } from "../core/viewed.js";
 import { isChosen } from "../ui/gaps.js";
 import { Value } from "../ui/marks.js";
 import { Choice, Empty, Panel, pending } from "../ui/panel.js";
-import { SlowNow } from "../ui/slow-now.js";
+import { SlowNow, useSlow } from "../ui/slow-now.js";
 import { Table } from "../ui/table.js";
 import { axisOf, HeatMap } from "./heat-map.js";
 
@@ -84,7 +84,7 @@ function Owner({ queue, service, data }) {
 
 function Shown({ map }) {
   if (map.queue == null && map.service == null) {
-    if (map.queues.length) return html`<p class="soft">Choose a queue or a service above, or one that became slow.</p><${SlowNow} vhost=${map.vhost} />`;
+    if (map.queues.length) return html`<p class="soft">Choose a queue or a service above, or one that became slow.</p><${SlowOf} vhost=${map.vhost} />`;
     return html`<${Panel} title="Durations"><${Empty} title="Nothing is counted yet">Messages are counted some seconds after they are stored.<//><//>`;
   }
   const trace = (traces.value.data ?? []).find((one) => one.vhost === map.vhost);
@@ -132,3 +132,5 @@ function Spans({ label, spans }) {
       <td class="number">${seconds(one.median)}</td><td class="number">${seconds(one.p90)}</td></tr>`}
   <//>`;
 }
+
+const SlowOf = ({ vhost }) => html`<${SlowNow} loaded=${useSlow(vhost)} />`;

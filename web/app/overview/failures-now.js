@@ -23,14 +23,18 @@ async function lately(vhost, signal) {
   return { last, earlier, since };
 }
 
-export function FailuresNow({ vhost }) {
-  const { data, error, reload } = useResource((signal) => lately(vhost, signal), [vhost], { every: EVERY_SECONDS });
+export const useFailures = (vhost) => useResource((signal) => lately(vhost, signal), [vhost], { every: EVERY_SECONDS });
+
+/** The number of present failures, beside that of before. */
+export const failuresFigure = ({ data }, vhost) =>
+  data && ["Failures", atLeast(data.last), html`<a href=${hrefFailures({ vhost, since: data.since })}>in the last ${MINUTES} minutes</a>, ${atLeast(data.earlier)} before`, data.last.counted > 0 && "bad"];
+
+export function FailuresNow({ vhost, loaded: { data, error, reload } }) {
   if (!data) return error ? html`<${Failure} error=${error} onRetry=${reload} />` : html`<${Panel} title="Failures" flush><p class="nothing">Counting …</p><//>`;
-  const { last, earlier, since } = data;
-  const words = `${atLeast(last)} in the last ${MINUTES} minutes, ${atLeast(earlier)} in the ${MINUTES} minutes before`;
+  const { last, since } = data;
   const short = shortOf(last.groups.flatMap(({ by }) => by));
   const worst = [...last.groups].sort((a, b) => b.count - a.count).slice(0, WORST);
-  return html`<${Panel} title="Failures" flush note=${words} id="failures-now"
+  return html`<${Panel} title="Failures" flush note=${`what failed most in the last ${MINUTES} minutes`} id="failures-now"
       tools=${last.counted > 0 && html`<a class="button small" href=${hrefFailures({ vhost, since })}>Show them</a>`}>
     ${worst.length
       ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Virtual host"

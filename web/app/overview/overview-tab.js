@@ -9,15 +9,15 @@ import { GapsTable } from "../ui/gaps-table.js";
 import { Value } from "../ui/marks.js";
 import { Failure, Panel, pending } from "../ui/panel.js";
 import { Word } from "../ui/term.js";
-import { SlowNow } from "../ui/slow-now.js";
+import { slowFigure, SlowNow, useSlow } from "../ui/slow-now.js";
 import { TraceButton } from "../ui/trace-button.js";
-import { FailuresNow } from "./failures-now.js";
+import { failuresFigure, FailuresNow, useFailures } from "./failures-now.js";
 import { HiddenWays } from "./hidden-ways.js";
 import { InHand } from "./in-hand.js";
 import { Proposals } from "./proposals.js";
 import { RatesPlot } from "./rates-plot.js";
 import { TracesTable } from "./traces-table.js";
-import { WaitingNow } from "./waiting-now.js";
+import { waitingFigure, WaitingNow, useWaiting } from "./waiting-now.js";
 
 export default function OverviewTab() {
   const { data, error } = traces.value;
@@ -30,16 +30,14 @@ export default function OverviewTab() {
   return html`<div class="page-inner">
     <div class="page-title">
       <h1>${chosen ? html`<${Value}>${chosen}<//>` : "All virtual hosts"}</h1>
-      <p>Causality on this broker: what was published, what was received, and what caused it.</p>
+      <p>What was published, what was received, and what caused it.</p>
     </div>
     ${error && html`<${Failure} error=${error} onRetry=${() => reloadTraces()} />`}
     ${shown.length === 0
       ? html`<${NothingTraced} rows=${rows} />`
       : html`<${FindConversation} />
+          <${Present} vhost=${chosen} />
           <${Proposals} traces=${shown} />
-          <${FailuresNow} vhost=${chosen} />
-          <${WaitingNow} vhost=${chosen} />
-          <${SlowNow} vhost=${chosen} tools=${html`<a class="button small" href=${href("durations", { vhost: chosen })}>Since when is it slow?</a>`} />
           <${Figures} shown=${shown} />
           <${RatesPlot} vhost=${chosen} traces=${shown} />
           <${InHand} vhost=${chosen} />
@@ -58,6 +56,24 @@ function vhostRows(data, chosen) {
     .sort((a, b) => !a.trace - !b.trace || (a.vhost < b.vhost ? -1 : 1));
 }
 
+/** The first that an operator asks: what fails, what waits, and what became slow. */
+function Present({ vhost: of }) {
+  const [failures, waiting, slow] = [useFailures(of), useWaiting(of), useSlow(of)];
+  return html`<${FigureList} now figures=${[failuresFigure(failures, of) ?? ["Failures", "…", ""], waitingFigure(waiting, of) ?? ["Waiting", "…", ""], slowFigure(slow, of) ?? ["Slow", "…", ""]]} />
+    <${FailuresNow} vhost=${of} loaded=${failures} />
+    <div class="side-by-side"><${WaitingNow} vhost=${of} loaded=${waiting} />
+      <${SlowNow} loaded=${slow} tools=${html`<a class="button small" href=${href("durations", { vhost: of })}>Since when is it slow?</a>`} /></div>`;
+}
+
+/** `figures`: name, value, note, and a tone where something is wrong. */
+const FigureList = ({ figures, now }) => html`<dl class="figures ${now ? "now" : ""}">
+  ${figures.map(
+    ([name, value, note, tone]) => html`<div class="figure" key=${name}>
+      <dt><${Word}>${name}<//></dt><dd class=${tone || ""}>${value}</dd><dd class="note">${note}</dd>
+    </div>`,
+  )}
+</dl>`;
+
 function Figures({ shown }) {
   const sum = (pick) => shown.reduce((total, trace) => total + (pick(trace) ?? 0), 0);
   const received = sum((t) => t.counters.received);
@@ -74,15 +90,9 @@ function Figures({ shown }) {
     ["Participants", compact(sum((t) => t.participants)), "who took part"],
     ["Lag", lags.length ? compact(lags.reduce((a, b) => a + b)) : "–", "messages to read"],
     ["Unmatched", percent(unmatched, received), `${count(unmatched)} of ${compact(received)} received`],
-    ["Gaps", compact(gaps), `${record}${shown.some((t) => t.doubts.length) ? ", not sound" : ""}`, gaps > 0 || mute > 0],
+    ["Gaps", compact(gaps), `${record}${shown.some((t) => t.doubts.length) ? ", not sound" : ""}`, (gaps > 0 || mute > 0) && "warn"],
   ];
-  return html`<dl class="figures">
-    ${figures.map(
-      ([name, value, note, warn]) => html`<div class="figure" key=${name}>
-        <dt><${Word}>${name}<//></dt><dd class=${warn ? "warn" : ""}>${value}</dd><dd class="note">${note}</dd>
-      </div>`,
-    )}
-  </dl>`;
+  return html`<${FigureList} figures=${figures} />`;
 }
 
 function NothingTraced({ rows }) {

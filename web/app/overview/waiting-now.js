@@ -12,12 +12,21 @@ const EVERY_SECONDS = 30;
 const MOST = 5;
 const LEAST_SECONDS = 10; // what waits for less is under way
 
+export const useWaiting = (vhost) => useResource((signal) => api.conversations({ vhost, state: "waiting" }, signal), [vhost], { every: EVERY_SECONDS });
+
+const longOf = (data) => (data?.items ?? [])
+  .filter(({ position }) => secondsSince(position.since) >= LEAST_SECONDS)
+  .sort((a, b) => (a.position.since < b.position.since ? -1 : 1));
+
+/** The number of conversations that have waited for a while, and the longest time. */
+export function waitingFigure({ data }, vhost) {
+  const items = longOf(data);
+  return data && ["Waiting", `${count(items.length)}${data.truncated ? "+" : ""}`, items.length ? html`<a href=${href("conversations", { vhost, state: "waiting" })}>the longest for ${ageOf(items[0].position.since)}</a>` : `no message for ${LEAST_SECONDS} s`, items.length > 0 && "warn"];
+}
+
 /** Renders nothing if nothing has waited for long. */
-export function WaitingNow({ vhost }) {
-  const { data, error, reload } = useResource((signal) => api.conversations({ vhost, state: "waiting" }, signal), [vhost], { every: EVERY_SECONDS });
-  const items = (data?.items ?? [])
-    .filter(({ position }) => secondsSince(position.since) >= LEAST_SECONDS)
-    .sort((a, b) => (a.position.since < b.position.since ? -1 : 1));
+export function WaitingNow({ vhost, loaded: { data, error, reload } }) {
+  const items = longOf(data);
   if (!error && !items.length) return null;
   const all = href("conversations", { vhost, state: "waiting" });
   return html`<${Panel} title="Waiting for longest" flush id="waiting-now" tools=${html`<a class="button small" href=${all}>Show all</a>`}

@@ -72,7 +72,7 @@ function One({ name, queue }) {
   const newest = use((signal) => api.events({ ...of, page_size: MOST, payload: "none" }, signal));
   useViewed(name, view.data?.since ?? undefined, null, "the newest events");
   const isEmpty = view.data && !isKnown(view.data) && newest.data?.length === 0 && failures.data?.items.length === 0;
-  return html`<div class="heat-tools"><label class="labelled"><span>Queue</span>
+  return html`<div class="heat-tools queue-choice"><label class="labelled"><span>Queue</span>
       <select class="select" aria-label="Queue" value=${queue} onChange=${({ currentTarget: { value } }) => go("queue", { vhost: name, queue: value || null })}>
         <option value="">all of them …</option>
         ${[...new Set([...(durations.data?.queues ?? []), queue])].map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}
@@ -94,10 +94,10 @@ function Standing({ view: { receivers, waiting, oldest, oldest_at: at, vhost: of
     usual != null && `half are handed over within ${seconds(usual)}`,
     taker && `${taker.participant ? short(taker.participant.name) : "somebody"} took the last at ${moment(taker.last)}`,
   ].filter(Boolean);
-  return html`<p class="heat-change ${waiting ? "queue-waits warn-text" : ""}">${waiting
+  return html`<div><p class="heat-change ${waiting ? "queue-waits warn-text" : ""}">${waiting
       ? html`<strong>${plural(waiting, "message")} waiting${waiting > 1 ? ", the oldest" : ""} for ${ageOf(at)}</strong>, since <a href=${href("conversations", { vhost: of, event: String(oldest) })}>${moment(at)}</a>`
       : "No message is known to wait here."}</p>
-    ${texts.length > 0 && html`<p class="soft">${sentence(texts.join("; "))}</p>`}`;
+    ${texts.length > 0 && html`<p class="soft">${sentence(texts.join("; "))}</p>`}</div>`;
 }
 
 function Routed({ view: { publishers, receivers, looked_at: all, since, vhost: of, queue } }) {
@@ -107,13 +107,13 @@ function Routed({ view: { publishers, receivers, looked_at: all, since, vhost: o
   const flows = (title, items, none, type) => html`<${Panel} title=${title} flush note=${note}>
     ${items.length
       ? html`<${Table} label=${title} heads=${`Who|Exchange|#Messages|${hasDead ? "#Arrived as dead letters|" : ""}Last`}
-            rows=${items} by=${[({ participant }) => participant && short(participant.name), "exchange", "count", ...(hasDead ? ["dead_letters"] : []), "last"]}>
+            lines rows=${items} by=${[({ participant }) => participant && short(participant.name), "exchange", "count", ...(hasDead ? ["dead_letters"] : []), "last"]}>
           ${({ participant, exchange, count: messages, dead_letters: dead, last }) => html`<tr key=${`${participant?.number} ${exchange}`}>
-            <td class="name">${participant
+            <td class="name at-first">${participant
               ? html`<a href=${href("events", { vhost: of, participant: String(participant.number), ...(type === "received" ? { queue, type } : { exchange, type }) })}><${Value}>${short(participant.name)}<//></a>`
               : html`<span class="soft">not observed</span>`}</td>
-            <td class="name">${exchangeName(exchange)}</td>
-            <td class="number">${count(messages)}</td>${hasDead && html`<td class="number">${count(dead)}</td>`}<td class="tabular">${moment(last)}</td></tr>`}
+            <td class="name at-second">${exchangeName(exchange)}</td>
+            <td class="number at-first-end">${count(messages)}</td>${hasDead && html`<td class="number">${count(dead)}</td>`}<td class="tabular at-end">${moment(last)}</td></tr>`}
         <//>`
       : html`<p class="nothing">${none}</p>`}
   <//>`;
@@ -126,12 +126,12 @@ function Routed({ view: { publishers, receivers, looked_at: all, since, vhost: o
 function Times({ map: { data, error, reload }, of }) {
   if (!data) return error && html`<${Failure} error=${error} onRetry=${reload} />`;
   return html`<${Panel} title="How long its messages take" flush note="in the last hour" tools=${html`<a class="button" href=${href("durations", of)}>Over time</a>`}>
-    <${Table} label="How long its messages take" heads="What|#Messages|#Half within|#9 of 10 within|Longer since" rows=${Object.entries(MEASURED)}>
+    <${Table} label="How long its messages take" heads="What|#Messages|#Half within|#9 of 10 within|Longer since" rows=${Object.entries(MEASURED)} lines>
       ${([key, word]) => {
         const { usual, change } = data[key];
-        return html`<tr key=${key}><td>${word}</td><td class="number">${count(usual.count)}</td>
-          <td class="number">${usual.median == null ? "–" : seconds(usual.median)}</td><td class="number">${usual.p90 == null ? "–" : seconds(usual.p90)}</td>
-          <td>${change ? html`<strong class="bad-text">${moment(change.since)}</strong>, usually ${seconds(change.before)}, now ${seconds(change.after)}` : html`<span class="soft">no clear change</span>`}</td></tr>`;
+        return html`<tr key=${key}><td class="at-first">${word}</td><td class="number">${count(usual.count)}</td>
+          <td class="number at-first-end" data-label="half within">${usual.median == null ? "–" : seconds(usual.median)}</td><td class="number at-end" data-label="9 of 10 within">${usual.p90 == null ? "–" : seconds(usual.p90)}</td>
+          <td class="at-second">${change ? html`<strong class="bad-text">${moment(change.since)}</strong>, usually ${seconds(change.before)}, now ${seconds(change.after)}` : html`<span class="soft">no clear change</span>`}</td></tr>`;
       }}
     <//>
   <//>`;
@@ -144,10 +144,9 @@ function Failed({ loaded, of }) {
   const note = items.length > 0 && `${isWhole ? "" : "at least "}${plural(counted, "failure")}${counted > items.length ? `, the newest ${items.length} below` : ""}`;
   return html`<${Panel} title="What failed in it" flush note=${note} tools=${html`<a class="button" href=${hrefFailures(of)}>All failures</a>`}>
     ${items.length
-      ? html`<${Table} label="What failed in it" heads="When|Message|What|#Event" rows=${items} by=${["at", "type", "kind", "event"]}>
-          ${(one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="tabular">${moment(one.at)}</td><td class="name"><${Value}>${one.type}<//></td>
-            <td><${KindMark} kind=${one.kind} reason=${one.reason} vhost=${one.vhost} /></td>
-            <td class="number"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}>#${one.event}</a></td></tr>`}
+      ? html`<${Table} label="What failed in it" heads="Key|When|Message|What" rows=${items} lines by=${["correlation_id", "at", "type", "kind"]}>
+          ${(one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="name at-first"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}><${Value}>${one.correlation_id ?? one.type}<//></a></td><td class="tabular at-end">${moment(one.at)}</td><td class="name at-second"><${Value}>${one.type}<//></td>
+            <td class="at-first-end"><${KindMark} kind=${one.kind} reason=${one.reason} vhost=${one.vhost} /></td></tr>`}
         <//>`
       : html`<p class="nothing">No failure is known here.</p>`}
   <//>`;
@@ -159,10 +158,10 @@ function Newest({ loaded, of }) {
   const short = shortOf(data.map((one) => one.participant_name));
   return html`<${Panel} title="Newest messages" flush tools=${html`<a class="button" href=${href("events", of)}>All of them</a>`}>
     ${data.length
-      ? html`<${Table} label="Newest messages" heads="When|Routing key|Taken by||#Event" rows=${data} by=${["recorded_at", ({ routing_keys: keys }) => keys[0], "participant_name", null, "id"]}>
-          ${(one) => html`<tr key=${one.id}><td class="tabular">${moment(one.recorded_at)}</td><td class="name"><${Value}>${one.routing_keys[0] ?? ""}<//></td>
-            <td class="name"><${Value}>${short(one.participant_name)}<//></td><td>${one.match !== "routed" && html`<${MatchMark} match=${one.match} />`}</td>
-            <td class="number"><a href=${href("conversations", { vhost: of.vhost, event: String(one.id) })}>#${one.id}</a></td></tr>`}
+      ? html`<${Table} label="Newest messages" heads="When|Routing key|Taken by||#Event" rows=${data} lines by=${["recorded_at", ({ routing_keys: keys }) => keys[0], "participant_name", null, "id"]}>
+          ${(one) => html`<tr key=${one.id}><td class="tabular at-second">${moment(one.recorded_at)}</td><td class="name at-first"><${Value}>${one.routing_keys[0] ?? ""}<//></td>
+            <td class="name at-first-end"><${Value}>${short(one.participant_name)}<//></td><td>${one.match !== "routed" && html`<${MatchMark} match=${one.match} />`}</td>
+            <td class="number at-end"><a href=${href("conversations", { vhost: of.vhost, event: String(one.id) })}>#${one.id}</a></td></tr>`}
         <//>`
       : html`<p class="nothing">Nobody was handed a message from it.</p>`}
   <//>`;

@@ -13,9 +13,16 @@ const EVERY_SECONDS = 30;
 const MOST = 10;
 const QUANTILES = { median: "median", p90: "9 of 10" };
 
+export const useSlow = (vhost) => useResource((signal) => api.slow(vhost, signal), [vhost], { every: EVERY_SECONDS });
+
+/** The number of queues and services that became slow, and since when. */
+export function slowFigure({ data }, vhost) {
+  const since = data?.items.map(({ change }) => change.since).sort()[0];
+  return data && ["Slow", count(data.items.length), since ? html`<a href=${href("durations", { vhost })}>became slow</a>, since ${moment(since)}` : "within the last hour", data.items.length > 0 && "warn"];
+}
+
 /** `tools`: what leads on. */
-export function SlowNow({ vhost, tools }) {
-  const { data, error, reload } = useResource((signal) => api.slow(vhost, signal), [vhost], { every: EVERY_SECONDS });
+export function SlowNow({ loaded: { data, error, reload }, tools }) {
   if (!data) return error ? html`<${Failure} error=${error} onRetry=${reload} />` : html`<${Panel} title="Became slow" flush><p class="nothing">Comparing …</p><//>`;
   const { items, looked_at: all, looked_at_all: isWhole, as_of } = data;
   return html`<${Panel} title="Became slow" flush id="slow-now"
