@@ -8,15 +8,18 @@ import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeAlias
 
 import aio_pika
 from aio_pika.abc import AbstractConnection, AbstractIncomingMessage, HeadersType
 
+from app.broker.bundles import bundles_queue, wishes
 from app.broker.firehose import TRACE_EXCHANGE
-from tools.servers import Broker
+from tools.servers import Broker, ServerError, wait_until
 
 PAYLOAD = b"x" * 200
+BUNDLING_SECONDS = 30
 
 # From a message's id, and the message that its publisher has handled, to its headers.
 Headers: TypeAlias = Callable[[str, AbstractIncomingMessage | None], HeadersType]
@@ -78,14 +81,17 @@ async def fill(
     count: int,
     headers: Headers = _no_headers,
     payload: bytes = PAYLOAD,
+    bundled: Sequence[str] = (),
 ) -> None:
     """Let participants gossip until each of these trace queues holds ``count`` messages or more.
 
+    Queues that are ``bundled`` have as many in bundles, if the broker's plugin makes them there.
     Each participant is a connection with its own queue; for each message it gets it publishes one
     to a random other, with a message id. So every message is a publish and a deliver, and clocks
     travel. Tracing is off afterwards.
     """
-    async with gossip(broker, vhost, queues, participants, headers, payload) as waiting:
+    talking = gossip(broker, vhost, queues, participants, headers, payload, bundled=bundled)
+    async with talking as waiting:
         while await waiting() < count:  # noqa: ASYNC110 - the broker has no event
             await asyncio.sleep(0.2)
 
@@ -113,6 +119,7 @@ async def gossip(
     headers: Headers = _no_headers,
     payload: bytes = PAYLOAD,
     rate: float = math.inf,
+    bundled: Sequence[str] = (),
 ) -> AsyncIterator[Callable[[], Awaitable[int]]]:
     """Let participants gossip (`fill`), at most at a rate of so many publishes a second.
 
@@ -120,9 +127,13 @@ async def gossip(
     """
     async with await aio_pika.connect(broker.amqp_url(vhost)) as watcher:
         channel = await watcher.channel()
-        for name in queues:
+        for name in (*bundled, *queues):
             queue = await channel.declare_queue(name, durable=True)
-            await queue.bind(TRACE_EXCHANGE, "#")
+            for key in ("#", *(wishes("#") if name in bundled else ())):
+                await queue.bind(TRACE_EXCHANGE, key)
+        for name in bundled:
+            there = partial(_is_there, broker, vhost, bundles_queue(name))
+            await asyncio.to_thread(wait_until, there, BUNDLING_SECONDS, f"bundles of {name}")
         broker.api("PUT", "vhosts", vhost, json={"tracing": True})
         talking = [await aio_pika.connect(broker.amqp_url(vhost)) for _ in range(participants)]
         for number in range(participants):
@@ -139,6 +150,14 @@ async def gossip(
         # First: they talk on while they are closed, a thousand for seconds.
         broker.api("PUT", "vhosts", vhost, json={"tracing": False})
         await asyncio.gather(*(connection.close() for connection in talking))
+
+
+def _is_there(broker: Broker, vhost: str, queue: str) -> bool:
+    try:
+        broker.api("GET", "queues", vhost, queue)
+    except ServerError:
+        return False
+    return True
 
 
 async def _gossip(

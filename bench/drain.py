@@ -16,6 +16,7 @@ import asyncio
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import aio_pika
@@ -49,12 +50,20 @@ class Spent(NamedTuple):
     processor: float | None = None
 
 
-def drain(broker: Broker, vhost: str, queue: str, count: int, *service: str) -> Spent:
-    """Drain a queue in a child process: as the ``service``'s arguments say, or acknowledging."""
+def drain(
+    broker: Broker, vhost: str, queue: str, count: int, *service: str, checkout: Path | None = None
+) -> Spent:
+    """Drain a queue in a child process: as the ``service``'s arguments say, or acknowledging.
+
+    The process is of the version in a ``checkout``, which is built, or of this one.
+    """
     how = "service" if service else "ack"
     place = (broker.amqp_url(vhost), broker.management_url, vhost, queue, str(count))
-    command = [sys.executable, "-m", "bench.drain", how, *place, *service]
-    child = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=600)
+    python = sys.executable if checkout is None else str(checkout / ".venv" / "bin" / "python")
+    command = [python, "-m", "bench.drain", how, *place, *service]
+    child = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, timeout=600, cwd=checkout
+    )
     return Spent(*map(float, child.stdout.split()))
 
 

@@ -1,9 +1,10 @@
 """The rate at which trace messages are taken in; ``python -m bench.ingest --help`` for its options.
 
-The same backlog of real trace messages, in five queues, is drained by a client that only
-acknowledges, by the whole service on SQLite and on PostgreSQL, by the service on SQLite without any
-rule of links, and by RabbitMQ's tracing plugin, one after another, each in a process of its own, in
-every round. The plugin is first, and of the others each in its turn; all wait until the broker
+The same backlog of real trace messages, in a queue for each, is drained by a client that only
+acknowledges, by the whole service on SQLite and on PostgreSQL, message by message and in bundles,
+by the service on SQLite without any rule of links, by another version in ``--beside``, which is a
+built checkout, and by RabbitMQ's tracing plugin, one after another, each in a process of its own,
+in every round. The plugin is first, and of the others each in its turn; all wait until the broker
 rests, as what is left to it of the one before may halve a rate. Messages have an id, and the
 headers that were asked for (`bench.backlog`).
 
@@ -25,9 +26,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +41,8 @@ from bench.drain import drain
 from bench.processes import cpu_of
 from bench.steady import TRACE, capturing, stored
 from bench.stores import VHOST
-from bench.stores import fill as build
+from bench.stores import fill as fill_store
+from tools.plugin import NAME, build
 from tools.servers import PostgresServer, RabbitNode
 
 ROUNDS = 5
@@ -49,9 +51,35 @@ LOOKED_AT = 50_000
 STEADY, WINDOW_SECONDS = 1_000, 60.0  # publishes a second
 COUNT = 100_000
 PARTICIPANTS = [4, 64, 1000]
-ACK, SQLITE, POSTGRES = "acknowledge only", "service on SQLite", "service on PostgreSQL"
-PLUGIN = f"{plugin.NAME}, to a file"
-UNLINKED = "service on SQLite, without links"
+SQLITE, POSTGRES = "SQLite", "PostgreSQL"
+TRACING = f"{plugin.NAME}, to a file"
+# The broker's plugin makes bundles for these queues, and tells nobody of settlements.
+_BUNDLING = (
+    "rabbit_itc_interceptor:unregister(), application:set_env(rabbitmq_itc, trace_queues, {})."
+)
+
+
+class Reader(NamedTuple):
+    """Who drains a queue of this name, into which store, and by which version of the service."""
+
+    name: str
+    store: str | None = None
+    links: str = "on"
+    is_bundled: bool = False
+    checkout: Path | None = None
+
+
+ACK, UNLINKED = (
+    Reader("acknowledge only"),
+    Reader("service on SQLite, without links", SQLITE, "off"),
+)
+STORES = (SQLITE, POSTGRES)
+READERS = (
+    ACK,
+    UNLINKED,
+    *(Reader(f"service on {store}", store) for store in STORES),
+    *(Reader(f"service on {store}, in bundles", store, is_bundled=True) for store in STORES),
+)
 
 
 class Drained(NamedTuple):
@@ -74,40 +102,36 @@ def rest(broker: RabbitNode) -> float:
 def one_round(
     broker: RabbitNode,
     server: PostgresServer,
+    readers: Sequence[Reader],
     participants: int,
     count: int,
     headers: Headers,
     number: int,
 ) -> dict[str, Drained]:
     """Fill and drain; return the rate by who drained."""
-    with (
-        broker.fresh_vhost() as vhost,
-        tempfile.TemporaryDirectory() as folder,
-        server.fresh_database() as postgres,
-        plugin.suspended(broker, vhost) as log,
-    ):
-        databases = {
-            ACK: [],
-            SQLITE: [f"sqlite:///{Path(folder) / 'itc.db'}"],
-            UNLINKED: [f"sqlite:///{Path(folder) / 'unlinked.db'}", "off"],
-            POSTGRES: [postgres],
-        }
-        names = [*databases]
-        asyncio.run(fill(broker, vhost, names, participants, count, headers))
-        first = number % len(names)
-        seen = {}
+    with ExitStack() as stack:
+        vhost = stack.enter_context(broker.fresh_vhost())
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        log = stack.enter_context(plugin.suspended(broker, vhost))
+        bundled = [reader.name for reader in readers if reader.is_bundled]
+        single = [reader.name for reader in readers if not reader.is_bundled]
+        asyncio.run(fill(broker, vhost, single, participants, count, headers, bundled=bundled))
+        before = rest(broker)
         # The plugin first: it does not wait for minutes.
-        for name in (PLUGIN, *names[first:], *names[:first]):
+        seen = {TRACING: Drained(plugin.drained(broker, log, count))}
+        seen[TRACING] = seen[TRACING]._replace(broker=cpu_of(broker.pid) - before)
+        first = number % len(readers)
+        for reader in (*readers[first:], *readers[:first]):
+            service = []
+            if reader.store == SQLITE:
+                service = [f"sqlite:///{folder}/{len(seen)}.db", reader.links]
+            elif reader.store == POSTGRES:
+                service = [stack.enter_context(server.fresh_database()), reader.links]
             before = rest(broker)
-            if name == PLUGIN:
-                found = Drained(plugin.drained(broker, log, count))
-            else:
-                took = drain(broker, vhost, name, count, *databases[name])
-                used = took.processor
-                found = Drained(count / took.seconds, used and used / count * 1e6)
-            brokers = cpu_of(broker.pid) - before
-            seen[name] = found._replace(broker=brokers / count * 1e6)
-        return seen
+            took = drain(broker, vhost, reader.name, count, *service, checkout=reader.checkout)
+            brokers, used = cpu_of(broker.pid) - before, took.processor
+            seen[reader.name] = Drained(count / took.seconds, used and used / count * 1e6, brokers)
+        return {name: one._replace(broker=one.broker / count * 1e6) for name, one in seen.items()}
 
 
 @contextmanager
@@ -155,7 +179,7 @@ async def beside_looking(participants: int, rounds: int, headers: Headers) -> st
     looked = 0
     with RabbitNode() as broker, broker.fresh_vhost() as vhost, tempfile.TemporaryDirectory() as at:
         other = f"sqlite:///{at}/other.db"
-        await build(other, Application("order-id", LOOKED_AT // 10).records(), Rules(()))
+        await fill_store(other, Application("order-id", LOOKED_AT // 10).records(), Rules(()))
         async with (
             gossip(broker, vhost, [TRACE], participants, headers, rate=STEADY) as waiting,
             capturing(broker, vhost, at) as service,
@@ -191,19 +215,25 @@ async def _window(at: str, pid: int, waiting: Callable[[], Awaitable[int]]) -> W
     return Window(stored(at) - events, cpu_of(pid) - used, waited)
 
 
-def table(participants: int, count: int, rounds: int, headers: Headers) -> list[str]:
+def table(
+    readers: Sequence[Reader], participants: int, count: int, rounds: int, headers: Headers
+) -> list[str]:
     """Return the table's rows for a number of participants."""
-    with RabbitNode() as broker, PostgresServer() as server:
-        seen = [
-            one_round(broker, server, participants, count, headers, number)
-            for number in range(rounds)
-        ]
+    with tempfile.TemporaryDirectory() as plugins, PostgresServer() as server:
+        build(Path(plugins))
+        with RabbitNode(plugins=(NAME,), plugins_folder=Path(plugins)) as broker:
+            names = [reader.name for reader in readers if reader.is_bundled]
+            broker.ctl("eval", _BUNDLING.format(json.dumps(names)))
+            seen = [
+                one_round(broker, server, readers, participants, count, headers, number)
+                for number in range(rounds)
+            ]
     rows = []
-    for name in (ACK, SQLITE, UNLINKED, POSTGRES, PLUGIN):
+    for name in (*(reader.name for reader in readers), TRACING):
         rate = statistics.median(each[name].rate for each in seen)
         ratios = [
             statistics.median(each[name].rate / each[other].rate for each in seen)
-            for other in (ACK, PLUGIN, UNLINKED)
+            for other in (ACK.name, TRACING, UNLINKED.name)
         ]
         used = [each[name].processor for each in seen]
         known = [one for one in used if one is not None]
@@ -221,6 +251,7 @@ def main() -> None:
     parser.add_argument("rounds", type=int, nargs="?", default=ROUNDS)
     parser.add_argument("--participants", type=int, nargs="+", default=PARTICIPANTS)
     parser.add_argument("--headers", choices=list(KINDS), default="no headers")
+    parser.add_argument("--beside", type=Path, help="a built checkout of another version")
     parser.add_argument("--looking", action="store_true", help="only beside a process that looks")
     options = parser.parse_args()
     if options.looking:
@@ -234,8 +265,12 @@ def main() -> None:
         *("/ acknowledging", "/ plugin", "/ without links", "processor, µs each", "the broker's"),
     )
     sys.stdout.write(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n")
+    readers = list(READERS)
+    if options.beside is not None:
+        names = {store: f"{options.beside.name} on {store}" for store in STORES}
+        readers += [Reader(names[store], store, checkout=options.beside) for store in STORES]
     for participants in options.participants:
-        rows = table(participants, options.count, options.rounds, KINDS[options.headers])
+        rows = table(readers, participants, options.count, options.rounds, KINDS[options.headers])
         sys.stdout.write("\n".join(rows) + "\n")
         sys.stdout.flush()
 

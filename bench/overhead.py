@@ -1,9 +1,10 @@
 """The cost of tracing to applications: ``python -m bench.overhead``; ``--help`` for its options.
 
 The same applications (`bench.traffic`) work on a private broker with tracing off, on with nobody
-bound, on with a bound queue that nobody reads, and on with the service at work. The four take turns
-within each round, every other round backwards, so that each ratio is of two turns in one round. The
-service runs all the time, and has a trace only in its own turn.
+bound, on with a bound queue that nobody reads, on with the service at work, and so with the
+broker's plugin, which makes bundles. The five take turns within each round, every other round
+backwards, so that each ratio is of two turns in one round. The service runs all the time, and has a
+trace only in its own turns.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 from signal import SIGTERM
@@ -24,9 +26,11 @@ import msgspec
 
 from bench.traffic import Traffic, at_work, bind_unread
 from drills.service import Service
+from tools.plugin import NAME, build
 from tools.servers import RabbitNode, wait_until
 
-OFF, ON, BOUND, SERVICE = STATES = ("off", "on", "bound", "service")
+OFF, ON, BOUND, SERVICE, PLUGIN = STATES = ("off", "on", "bound", "service", "with the plugin")
+TRACED = (SERVICE, PLUGIN)
 UNREAD = "bench.unread"
 PAGE = Path(__file__).parents[1] / "docs" / "overhead.md"
 BUSY = 0.9  # of a core: above, the load generator was the limit
@@ -49,7 +53,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Bench:
-    """A broker and a service, in one of the four states."""
+    """A broker and a service, in one of the states."""
 
     def __init__(self, broker: RabbitNode, vhost: str, service: Service) -> None:
         self._broker, self._vhost, self._service = broker, vhost, service
@@ -62,7 +66,7 @@ class Bench:
             # A broker that has just started does not know.
             wait_until(lambda: "mem_used" in self._node(), NODE_SECONDS, "the broker's memory")
             memory = self._node()["mem_used"]
-            lag = self._trace()["lag"] if state == SERVICE else None
+            lag = self._trace()["lag"] if state in TRACED else None
             disk = _size(self._broker.folder / "data")
             self._check(state)
         finally:
@@ -77,11 +81,13 @@ class Bench:
         is_on = bool(self._broker.api("GET", "vhosts", self._vhost).get("tracing"))
         if is_on != (state != OFF):
             raise RuntimeError(f"tracing was {'on' if is_on else 'off'} in the turn '{state}'")
-        if state == SERVICE:  # a short turn is over before its first batch is stored
+        if state in TRACED:  # a short turn is over before its first batch is stored
             wait_until(lambda: bool(self._trace()["events"]), TRACE_SECONDS, "the first event")
 
     def _enter(self, state: str) -> None:
-        if state == SERVICE:
+        if state == PLUGIN:
+            self._broker.ctl("enable", NAME, tool="rabbitmq-plugins")
+        if state in TRACED:
             asyncio.run(self._service.start_trace(self._vhost))
             wait_until(lambda: self._trace()["state"] == "running", TRACE_SECONDS, "the trace")
             return
@@ -90,8 +96,10 @@ class Bench:
         self._broker.api("PUT", "vhosts", self._vhost, json={"tracing": state != OFF})
 
     def _leave(self, state: str) -> None:
-        if state == SERVICE:
+        if state in TRACED:
             asyncio.run(self._service.stop_trace(self._vhost))
+        if state == PLUGIN:
+            self._broker.ctl("disable", NAME, tool="rabbitmq-plugins")
         if state == BOUND:
             self._broker.api("DELETE", "queues", self._vhost, UNREAD)
         self._broker.api("PUT", "vhosts", self._vhost, json={"tracing": False})
@@ -116,12 +124,13 @@ def _size(folder: Path) -> int:
 def measured(options: argparse.Namespace) -> tuple[str, list[Seen]]:
     """The broker's version, and every turn."""
     seen: list[Seen] = []
-    with (
-        RabbitNode() as broker,
-        broker.fresh_vhost() as vhost,
-        tempfile.TemporaryDirectory() as name,
-    ):
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
+        plugins = folder / "plugins"
+        plugins.mkdir()
+        build(plugins)
+        broker = stack.enter_context(RabbitNode(plugins_folder=plugins))
+        vhost = stack.enter_context(broker.fresh_vhost())
         service = Service(broker, f"sqlite:///{folder / 'itc.db'}", folder)
         service.start()
         try:
@@ -162,7 +171,7 @@ def _row(turns: Sequence[Seen]) -> str:
     cells = [f"{middle('rate'):,.0f}/s{limit}"]
     cells += [_spread(turns, state, "rate") for state in STATES[1:]]
     for what in ("confirm_p50", "confirm_p99"):
-        cells += [f"{middle(what):.1f} ms", _spread(turns, SERVICE, what)]
+        cells += [f"{middle(what):.1f} ms", _spread(turns, PLUGIN, what)]
     return f"| {first.kind} | {first.body:,} | {first.clients} | {' | '.join(cells)} |"
 
 
@@ -170,7 +179,7 @@ def table(seen: Sequence[Seen]) -> list[str]:
     """The rows of a table in Markdown: figures without tracing, ratios to them with it."""
     heads = (
         *("queue", "body, bytes", "clients", *STATES),
-        *("confirm p50, off", SERVICE, "confirm p99, off", SERVICE),
+        *("confirm p50, off", PLUGIN, "confirm p99, off", PLUGIN),
     )
     cases: dict[tuple[str, int, int], list[Seen]] = {}
     for one in seen:
