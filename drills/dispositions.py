@@ -153,15 +153,15 @@ def outcomes(life: Life, most: int) -> dict[int, Outcome]:
                         found[each].is_odd = True
                 for each in tags:
                     if each not in hand:
-                        found[each].of |= {outcome, "returned"}
+                        found[each].of |= {outcome, "channel_closed"}
                     elif is_tx:
                         taken[each] = outcome
                         del hand[each]
                     else:
                         end(each, outcome, at)
     for tag in (*hand, *taken, *unanswered):
-        found[tag].of.add("returned")
-    rest = {"auto"} if is_auto else {"returned", *sweeps}
+        found[tag].of.add("channel_closed")
+    rest = {"auto"} if is_auto else {"channel_closed", *sweeps}
     return {
         tag: found[tag] if tag in found else Outcome(rest, is_odd=is_odd)
         for tag in range(1, most + 1)

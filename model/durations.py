@@ -80,6 +80,16 @@ class CopyEnd(enum.IntEnum):
     maxlen = 3
     delivery_limit = 4
     other = 5
+    given_back = 6
+    channel_closed = 7
+
+
+RETURNS = {
+    CopyEnd.returned: "unknown",
+    CopyEnd.given_back: "given_back",
+    CopyEnd.channel_closed: "channel_closed",
+}
+"""The ends by which a copy is in its queue again, and the words for why."""
 
 
 # In place of a measured duration; those of `SUMS` on are sums of measured ones (µs).

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from model.conversations.messages import Copy, Message
 from model.wording import Sentence
-from model.words import Disposition
+from model.words import BACK, Disposition
 
 ENQUEUED_WITHIN = 10_000_000
 """A publish is traced before its queues have it, which then takes less than this (µs)."""
@@ -119,7 +119,7 @@ def queue_to_ask(copy: Copy) -> str | None:
     if not copy.deliveries:
         return copy.queue if copy.state == "waiting" else None
     last = copy.deliveries[-1]
-    if last.settlement in (Disposition.rejected, Disposition.returned):
+    if last.settlement in (Disposition.rejected, *BACK):
         return last.queue or copy.queue
     return None
 
@@ -157,13 +157,15 @@ def _of_copy(
             if view is not None and not view.has_dead_letters and is_whole:
                 return Fact(WhereWord.died, Sentence.rejected_for_good.format(**parts))
             return Fact(WhereWord.unknown, Sentence.rejected_copy.format(**parts))
-        case Disposition.returned:
+        case Disposition.returned | Disposition.channel_closed:
             view = queues.get(queue)
             if view is not None:  # the record counts it as handed over
                 queues = {queue: view._replace(expected=view.expected + 1, is_still=False)}
             back = _of_wait(queue, queues, wait, expires_after, is_whole=is_whole)
-            reason = Sentence.gave_back.format(name=last.record.name, reason=back.reason)
-            return back._replace(reason=reason)
+            how = Sentence.gave_back
+            if last.settlement is Disposition.channel_closed:
+                how = Sentence.lost_channel
+            return back._replace(reason=how.format(name=last.record.name, reason=back.reason))
         case _:
             return Fact(WhereWord.handed_over, Sentence.unsettled)
 

@@ -158,6 +158,7 @@ class Sentence(enum.StrEnum):
     rejected_for_good = "{name} rejected it, and {queue} has no dead letter exchange"
     rejected_copy = "{name} rejected it from {queue}: dropped, or a dead letter that waits"
     gave_back = "{name} gave it back; {reason}"
+    lost_channel = "{name} lost its channel with it in hand; {reason}"
     unsettled = "no record says how its consumer settled it"
     waits_in_gap = "it waits in {queue}, or was handed over in a gap or a moment ago"
     broker_silent = "the broker does not say whether it still waits in {queue}"

@@ -30,8 +30,13 @@ class Disposition(enum.IntEnum):
     in_hand = 1
     acknowledged = 2
     rejected = 3
-    returned = 4  # to its queue: given back, or its channel is gone
+    returned = 4  # its consumer gave it back to its queue
     auto = 5  # settled when it was handed over, as the consumer had asked for
+    channel_closed = 6  # and so it went back to its queue: its consumer may have died
+
+
+BACK = (Disposition.returned, Disposition.channel_closed)
+"""Settlements by which a copy is in its queue again."""
 
 
 class LinkKind(enum.IntEnum):

@@ -120,6 +120,7 @@ _VERBS = (
     (Disposition.auto, "taken without acknowledgement from"),
     (Disposition.rejected, "rejected from"),
     (Disposition.returned, "given back to"),
+    (Disposition.channel_closed, "back, as a channel closed, in"),
     (None, "settlement unknown:"),
 )
 

@@ -209,7 +209,7 @@ class Settlements:
         channel = self.channels.get(record.channel)
         if channel is not None:
             if channel.pid != record.pid:  # its name and number are another's now
-                self._drop(channel, (Disposition.returned, record.at, self.last))
+                self._drop(channel, (Disposition.channel_closed, record.at, self.last))
             elif channel.is_refused or channel.next_tag != record.next_tag:
                 self._drop(channel)
         if record.channel not in self.channels:
@@ -240,7 +240,7 @@ class Settlements:
 
     def _close(self, channel: OpenChannel, record: Settlement) -> None:
         if channel.pid == record.pid:
-            self._drop(channel, (Disposition.returned, record.at, self.last))
+            self._drop(channel, (Disposition.channel_closed, record.at, self.last))
 
     def _silence(self, channel: OpenChannel, record: Settlement) -> None:
         self._drop(channel)

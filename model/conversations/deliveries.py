@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 from model.described import INNER
 from model.happened import ConversationEvent
 from model.times import Duration, Microseconds
-from model.words import Disposition, Match
+from model.words import BACK, Disposition, Match
 
 ActWord: TypeAlias = Literal["returned", "rejected", "overflow"]
 HowWord: TypeAlias = Literal[
@@ -103,5 +103,5 @@ class Delivery:
     @property
     def mover(self) -> str | None:
         """The shovel or federation link that took it elsewhere, if one did."""
-        is_back = self.settlement in (Disposition.rejected, Disposition.returned)
+        is_back = self.settlement in (Disposition.rejected, *BACK)
         return None if self.leads_to or is_back else self.record.mover

@@ -98,7 +98,7 @@ class Broker:
             yield from self._settle(process)
         elif chance < 0.80:
             yield self._say(process, "recovered")
-            self._give_back([*process.hand.values()])
+            self._put_back([*process.hand.values()], Disposition.returned)
             process.hand = {}
         elif chance < 0.82:
             process.transactional = True
@@ -183,15 +183,16 @@ class Broker:
 
     def _close(self, process: Process) -> Iterator[Settlement]:
         del self._open[process.channel]
-        self._give_back([*process.hand.values(), *[copy for _, copy, _ in process.taken]])
+        held = [*process.hand.values(), *[copy for _, copy, _ in process.taken]]
+        self._put_back(held, Disposition.channel_closed)
         if process.counted or self.random.random() < 0.5:
             self.late.append(self._say(process, "closed", pid=process.pid))
             if self.random.random() < 0.5:
                 yield self.late.pop()
 
-    def _give_back(self, copies: list[Copy]) -> None:
+    def _put_back(self, copies: list[Copy], disposition: Disposition) -> None:
         for copy in copies:
-            copy.disposition, copy.at = Disposition.returned, self.now
+            copy.disposition, copy.at = disposition, self.now
 
     def _say(self, process: Process, event: str, **said: object) -> Settlement:
         return msgspec.convert(

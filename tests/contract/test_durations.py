@@ -35,7 +35,7 @@ from model.words import Disposition, EventType, Match
 from tests.contract.broker import BEGINNING, Broker
 from tests.contract.failing import ADMIN, BILLING, OTHER, death, handed, letter, message
 from tests.contract.outbox import START, side_by_side, tell, tracker_by
-from tests.contract.test_settlements import Trace
+from tests.contract.test_settlements import Trace, say
 from tests.contract.test_watching import whole
 
 ALWAYS = 1 << 62
@@ -170,6 +170,26 @@ async def test_without_settlements_handling_lasts_as_conversations_say(
                         expected[*its, step_of(one.handled)] += 1
     assert handled == 20
     assert await stored(store) == expected
+
+
+async def test_a_return_is_counted_by_what_the_broker_plugin_tells_of_it(
+    store: Store, trace_id: int
+) -> None:
+    set_clock(store, BEGINNING + HOUR)
+    given_back, crashed, untold = map(message, range(3))
+    records = [
+        say("channel", channel=BILLING, pid="<1>", next_tag=1),
+        *(given_back, handed(BILLING, given_back)),
+        say("settled", channel=BILLING, delivery_tag=1, outcome="returned"),
+        *(handed(OTHER, given_back, again=True), crashed, handed(BILLING, crashed)),
+        say("closed", channel=BILLING, pid="<1>"),
+        *(handed(OTHER, crashed, again=True), untold, handed(BILLING, untold)),
+        handed(OTHER, untold, again=True),
+    ]
+    await Trace(store, trace_id).take(records)
+    await count(store, random.Random(1))
+    expected = {"given_back": 1, "channel_closed": 1, "returned": 1}
+    assert await ends(store, trace_id) == {"orders": expected}
 
 
 async def test_each_death_and_return_is_counted_once_however_often_it_is_told(

@@ -128,7 +128,7 @@ async def test_every_settlement_is_as_the_broker_has_it(
             continue
         said += 1
         assert event.settlement is copy.disposition, event.id
-        if copy.disposition is Disposition.returned:  # or when the next one had its number
+        if copy.disposition is Disposition.channel_closed:  # or when the next one had its number
             assert event.settled_at >= copy.at
         elif copy.disposition is not Disposition.auto:  # settled as it came
             assert event.settled_at == copy.at
@@ -174,7 +174,7 @@ async def test_what_a_client_sends_behind_an_acknowledgement_of_nothing_settles_
     await trace.take([opened(), deliver(), deliver(), settled(1), settled(1), deliver()])
     await trace.killed()
     await trace.take([say("closed", pid="<1>"), opened("<2>"), deliver(), settled(5), settled(1)])
-    assert await trace.said() == ["acknowledged", "returned", "returned", None]
+    assert await trace.said() == ["acknowledged", "channel_closed", "channel_closed", None]
 
 
 async def test_what_a_node_stops_or_begins_to_record_is_not_known(
@@ -275,7 +275,7 @@ async def test_who_has_a_number_next_shows_that_its_last_owner_is_gone(
     await trace.killed()
     await trace.take([say("closed", at=9, pid="<1>"), settled(1, at=10, outcome="rejected")])
     first, second = await trace.received()
-    assert (first.settlement, first.settled_at) == (Disposition.returned, BEGINNING + 7)
+    assert (first.settlement, first.settled_at) == (Disposition.channel_closed, BEGINNING + 7)
     assert (second.settlement, second.settled_at) == (Disposition.rejected, BEGINNING + 10)
 
 

@@ -219,8 +219,8 @@ async def test_numbers_of_each_kind_of_queue_agree_with_the_clients_logs(
         assert_close(found, "itc_queue_settlement_seconds", one.kind, one.holds)
         rejected = {"rejected": float(len(REJECTED))} if one.kind != "stream" else {}
         assert found.of("itc_queue_deaths_total", queue=one.kind) == rejected
-        returns = found.one("itc_queue_returns_total", queue=one.kind)
-        assert (returns or 0) == len(one.returned)
+        back = {"given_back": float(len(one.returned))} if one.returned else {}
+        assert found.of("itc_queue_returns_total", queue=one.kind) == back
         assert found.one("itc_queue_waiting_messages", queue=one.kind) is None
         assert found.one("itc_queue_in_hand_messages", queue=one.kind) is None
         for name in ("delivery_seconds_bucket", "deaths_total", "returns_total"):

@@ -114,7 +114,7 @@ async def test_each_delivery_says_what_became_of_it_across_restarts(
         expected |= {"held": ["acknowledged"], "again": ["returned", "acknowledged"]}
         await until(is_said, f"{expected} is said")
         await consumer.close()
-        expected["left"] = ["returned"]
+        expected["left"] = ["channel_closed"]
         await until(is_said, f"{expected} is said")
     received = [event for event in await service.events(where) if event.settlement is not None]
     assert all(event.settled_by == event.participant for event in received)

@@ -33,23 +33,29 @@ def life(*steps: Step) -> Life:
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
-        ([*handed(1, 2, 3), settled(2, multiple=True), ANSWERED], ["a", "a", "b"]),
-        ([*handed(1, 2), settled(1), settled(2, "rejected")], ["ab", "br"]),  # not answered
-        ([*handed(1), settled(0, multiple=True), *handed(2), ANSWERED], ["a", "ab"]),  # on its way
-        ([*handed(1), settled(0, multiple=True), ANSWERED, *handed(2)], ["a", "b"]),
+        ([*handed(1, 2, 3), settled(2, multiple=True), ANSWERED], ["a", "a", "c"]),
+        ([*handed(1, 2), settled(1), settled(2, "rejected")], ["ac", "cr"]),  # not answered
+        ([*handed(1), settled(0, multiple=True), *handed(2), ANSWERED], ["a", "ac"]),  # on its way
+        ([*handed(1), settled(0, multiple=True), ANSWERED, *handed(2)], ["a", "c"]),
         ([*handed(1), ("recovered",), ANSWERED, *handed(2), settled(2), ANSWERED], ["b", "a"]),
         ([("selected",), *handed(1), settled(1), ("committed",), ANSWERED], ["a"]),
-        ([("selected",), *handed(1), settled(1), ("rolled_back",), ANSWERED], ["b"]),
-        ([("selected",), *handed(1), settled(1), ANSWERED], ["b"]),
-        ([*handed(1), settled(UNKNOWN_TAG), ("answered", "Channel.Close")], ["b"]),
-        ([*handed(1), settled(1), ("answered", "Channel.Close")], ["ab"]),  # over what is not known
-        ([("consumer", WORK, True), *handed(1), GET, ("got", 2)], ["u", "b"]),
+        ([("selected",), *handed(1), settled(1), ("rolled_back",), ANSWERED], ["c"]),
+        ([("selected",), *handed(1), settled(1), ANSWERED], ["c"]),
+        ([*handed(1), settled(UNKNOWN_TAG), ("answered", "Channel.Close")], ["c"]),
+        ([*handed(1), settled(1), ("answered", "Channel.Close")], ["ac"]),  # over what is not known
+        ([("consumer", WORK, True), *handed(1), GET, ("got", 2)], ["u", "c"]),
         ([("consumer", WORK, True), GET, *handed(1), ANSWERED], ["u"]),  # it was on its way
-        ([("selected",), settled(0, multiple=True), *handed(1), ANSWERED], ["ab"]),
+        ([("selected",), settled(0, multiple=True), *handed(1), ANSWERED], ["ac"]),
     ],
 )
 def test_what_may_have_become_of_deliveries(steps: list[Step], expected: list[str]) -> None:
-    first = {"acknowledged": "a", "rejected": "r", "returned": "b", "auto": "u"}
+    first = {
+        "acknowledged": "a",
+        "rejected": "r",
+        "returned": "b",
+        "channel_closed": "c",
+        "auto": "u",
+    }
     found = outcomes(life(CONSUMED, *steps), len(expected))
     assert ["".join(sorted(first[each] for each in found[tag].of)) for tag in found] == expected
 

@@ -30,6 +30,7 @@ from app.traces.life import TraceState
 from model.durations import (
     ENDS,
     HANDED_OVER,
+    RETURNS,
     SUMS,
     WIDTH,
     CopyEnd,
@@ -200,7 +201,7 @@ def _of_ends(numbers: _Numbers, family: QueueFamily) -> Iterator[str]:
     yield from _head(name, "counter", _ENDS[family])
     for row in numbers.rows:
         for end, times in counts_of(row.cells, ENDS).items():
-            if (end != CopyEnd.returned) is is_of_deaths:
-                reason = {"reason": CopyEnd(end).name} if is_of_deaths else {}
+            if (end not in RETURNS) is is_of_deaths:
+                reason = RETURNS.get(CopyEnd(end), CopyEnd(end).name)
                 vhost = numbers.vhosts[row.trace_id]
-                yield f"{name}{{{_labels(vhost=vhost, queue=row.name, **reason)}}} {times}"
+                yield f"{name}{{{_labels(vhost=vhost, queue=row.name, reason=reason)}}} {times}"

@@ -14,7 +14,7 @@ from app.stored.failures import FailureDraft, FailureKind
 from model.deaths import HANDED_OVER_BEFORE, Death, ReportedDeaths, deaths_of, is_put_off
 from model.event import Event
 from model.times import CLOCKS_DIFFER
-from model.words import ACTS, Disposition, EdgeKind, EventType
+from model.words import ACTS, BACK, Disposition, EdgeKind, EventType
 
 # Deliveries of each message that are read, the last up to the dead letter.
 MOST_BACK = 512
@@ -49,7 +49,7 @@ _REJECTED = text(
     differ=CLOCKS_DIFFER,
 )
 # The holder's settlement, by the reason of a death.
-_SETTLEMENTS = {"rejected": Disposition.rejected, "delivery_limit": Disposition.returned}
+_SETTLEMENTS = {"rejected": (Disposition.rejected,), "delivery_limit": BACK}
 
 
 class _StoryPart(NamedTuple):
@@ -143,7 +143,7 @@ def _with_rejecter(draft: FailureDraft, rejecters: _Rejecters) -> FailureDraft:
     if (
         not certain and not candidates[0].doubtful
     ):  # of equal messages the others may be known not to
-        fitting = [r for r in candidates if r.settlement in (None, _SETTLEMENTS[draft.reason])]
+        fitting = [r for r in candidates if r.settlement in (None, *_SETTLEMENTS[draft.reason])]
         certain = fitting if len(fitting) == 1 and fitting[0].settlement is not None else []
     if certain:
         return draft._replace(by=certain[-1].participant, handed_over=certain[-1].cause_id)

@@ -45,7 +45,7 @@ from model.durations import (
 )
 from model.event import Event
 from model.times import HOUR, Microseconds
-from model.words import Match
+from model.words import Disposition, Match
 
 MOST_ROWS = 3_000
 """Rows that are looked through for queues and services that became slow."""
@@ -61,10 +61,17 @@ _KEY = [*tables.durations.primary_key.columns]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Cells).decode
 
+# How a copy came back, by the settlement of the delivery before.
+_RETURNS = {
+    Disposition.returned: CopyEnd.given_back,
+    Disposition.channel_closed: CopyEnd.channel_closed,
+}
 # Numbers are those of `model.words`; as constants, for the index of settled deliveries.
 _LED_TO = f"{{0}}.kind IN (0, 1, 2) AND {{0}}.rule <> '{SPANS_RULE}'"
 _OF_DELIVERIES = (
-    "SELECT e.queue, e.participant, e.recorded_at, p.recorded_at, e.match"
+    "SELECT e.queue, e.participant, e.recorded_at, p.recorded_at, e.match, CASE WHEN e.match = 2"
+    " THEN (SELECT max(d.settlement) FROM edges AS g JOIN events AS d ON d.id = g.cause_id"
+    " WHERE g.effect_id = e.id AND g.rule = 'returned') END"
     " FROM events AS e LEFT JOIN events AS p ON p.id = e.cause_id AND e.match = 1"
     " WHERE e.trace_id = :trace AND e.id > :after AND e.id <= :through AND e.type = 1"
     " AND NOT e.quiet",
@@ -154,11 +161,12 @@ class Durations(Subject):
                 users.setdefault(owner, user)
             return owners
 
-        for queue, number, moment, published, match in handed_over:
+        for queue, number, moment, published, match, settlement in handed_over:
             wait = None if published is None or published > moment else moment - published
             counts.count_delivery(owners(queue, number), moment, wait)
             if match == Match.redelivered:
-                counts.count_end(_owners(queue, None), moment, CopyEnd.returned)
+                back = _RETURNS.get(settlement, CopyEnd.returned)
+                counts.count_end(_owners(queue, None), moment, back)
         for queue, number, moment, took in (*settled, *forwarded):
             counts.count_handling(owners(queue, number), moment, took)
         async for queue, moment, death in _deaths(connection, trace_id, read_id, until_id):

@@ -5,7 +5,7 @@ import { participantField } from "../core/format.js";
 const BOOLEANS = ["true", "false"];
 const MATCHES = ["routed", "redelivered", "dead_lettered", "unmatched", "untraced", "none"];
 
-const SETTLEMENTS = ["in_hand", "acknowledged", "rejected", "returned", "auto"];
+const SETTLEMENTS = ["in_hand", "acknowledged", "rejected", "returned", "auto", "channel_closed"];
 
 /** Each field with the form of its values, or all of them if they are few. */
 export const FIELDS = {

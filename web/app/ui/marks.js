@@ -46,6 +46,7 @@ const SETTLEMENTS = {
   acknowledged: ["good", "acknowledged"],
   rejected: ["bad", "rejected"],
   returned: ["warn", "given back"],
+  channel_closed: ["warn", "channel closed", "Its consumer's channel closed with it in hand, and it is in its queue again"],
   auto: ["", "taken without acknowledgement", "Settled as it was handed over, as its consumer had asked for"],
 };
 
