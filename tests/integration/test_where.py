@@ -230,7 +230,7 @@ async def test_a_consumer_that_crashed_leaves_it_waiting(place: Place) -> None:
     await place.stored(2)
     await message.channel.close()
     answer = await place.becomes("waiting", "crashed")
-    assert "gave it back; it waits in q" in answer.sentence
+    assert "lost its channel with it in hand; it waits in q" in answer.sentence
 
 
 async def test_beside_a_quarantine_nothing_was_never_published(place: Place) -> None:

@@ -61,7 +61,7 @@ _KEY = [*tables.durations.primary_key.columns]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Cells).decode
 
-# How a copy came back, by the settlement of the delivery before.
+# The end of a copy that is handed over again, by the settlement of the delivery before.
 _RETURNS = {
     Disposition.returned: CopyEnd.given_back,
     Disposition.channel_closed: CopyEnd.channel_closed,
