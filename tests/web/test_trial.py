@@ -443,7 +443,7 @@ def test_the_map_says_what_failed_and_what_waits_without_a_click(
     page = open_page(shop, f"#/topology?vhost={SHOP}")
     billing = page.locator("a.flow-node.queues").filter(has_text="billing")
     expect(billing).to_contain_text(re.compile(r"✕ \d+ failed"))
-    expect(billing).to_contain_text(re.compile(r"◷ 1 waiting \d+ (s|min)"))
+    expect(billing).to_contain_text(re.compile(r"◷\s1 waiting \d+\s(s|min)"))
     others = page.locator("a.flow-node.queues").filter(has_text="waiting")
     expect(others).to_have_count(1)
 

@@ -66,7 +66,7 @@ function Node({ node, column, place, flows, short, vhost, by, colour, period, wa
   const name = node.rest ? `${node.rest} more` : column !== 1 && node.key === NOBODY ? "not observed" : visible(column === 1 ? node.key : short(node.key));
   const failed = node.failed ? `✕ ${compact(node.failed)} ${FAILED[column]}` : null;
   const share = failed && `${percent(node.failed, Math.max(node.count, node.failed))} of them`;
-  const waiting = waits && `◷ ${compact(waits.count)}${waits.more ? "+" : ""} waiting ${ageOf(waits.since)}`;
+  const waiting = waits && `◷\u00a0${compact(waits.count)}${waits.more ? "+" : ""} waiting ${ageOf(waits.since).replaceAll(" ", "\u00a0")}`;
   const unmatched = node.unmatched ? `${compact(node.unmatched)} unmatched` : null;
   const none = node.count || node.rest ? null : column ? "no delivery seen" : null;
   const slow = timesOf(node, column, SLOW).join(" · ");
