@@ -142,7 +142,7 @@ def _tree(conversation: dict[str, Any]) -> Iterator[str]:
         stack += [(effect, depth + 2) for effect in reversed(effects)]
 
 
-_ACTS = {"returned": "given back at", "rejected": "rejected at", "overflow": "pushed out by"}
+_ACTS = {"returned": "back from", "rejected": "rejected at", "overflow": "pushed out by"}
 
 
 def _delivery_line(delivery: dict[str, Any], pad: str, names: dict[int, str]) -> str:

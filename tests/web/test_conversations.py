@@ -319,9 +319,9 @@ def test_the_one_who_rejected_is_who_the_broker_s_act_says(told: Told, open_page
     printed = told.event("receipt.print", "printer")
     assert by == printed
     assert text == "order-1234 failed: rejected by stock"
-    assert "held and given back by stock, then shop" in times[1]
+    assert "held by stock and back in its queue, then shop" in times[1]
     assert "dead letter, 643 ms held and rejected by stock, then auditor" in times[2]
-    assert times[1].endswith(f"shop, given back (#{printed})")
+    assert times[1].endswith(f"shop, back in its queue (#{printed})")
     assert times[2].endswith(f", rejected (#{printed}), pushed out of its queue (#{told.order})")
 
 
@@ -500,7 +500,7 @@ def test_a_sequence_is_in_the_order_of_time_and_is_written_as_mermaid(
         "  participant p1 as shop",
         "  participant p2 as billing",
     ]
-    assert "  p2-->>p2: order.new again (880 ms held and given back by billing)" in mermaid
+    assert "  p2-->>p2: order.new again (880 ms held by billing and back in its queue)" in mermaid
     assert "  Note over p3: receipt.print died in printer: rejected" in mermaid
     # From who rejected it, not from who had published it.
     assert (

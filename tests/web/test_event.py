@@ -152,7 +152,7 @@ def test_what_the_broker_did_is_listed_and_an_event_of_equal_messages_says_so(
     page.goto(f"{demo.url}#/events?event={event.id}&live=off")
     links = section(page, "Links")
     expect(links.locator("dt")).to_have_text(["Came of", "Led to"])
-    expect(links.locator("dd")).to_have_text(["#7 rejected", "#9 given back"])
+    expect(links.locator("dd")).to_have_text(["#7 rejected", "#9 back in its queue"])
     expect(page.locator(".drawer")).to_contain_text(
         "one of 2 equal messages: which one is not known"
     )

@@ -218,7 +218,7 @@ const painted = ({ fill, stroke, dash }) => ({ fill: paint(fill), stroke: paint(
 const KINDS = {
   queued: "waiting",
   handled: "handling, until it published",
-  back: "held and given back",
+  back: "held, and back in its queue",
   rejected: "held and rejected",
   waiting: "still waiting",
   settled: "handling, until it was settled",

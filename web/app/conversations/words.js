@@ -55,7 +55,7 @@ export const WAYS = [
 
 const PARTS = {
   queued: () => "waiting in",
-  back: (name) => `held and given back by ${name}`,
+  back: (name) => `held by ${name} and back in its queue`,
   rejected: (name) => `held and rejected by ${name}`,
   program: (name) => `handling by ${name}, until it published`,
   led: (name) => `waiting for ${name}, and handling until it published`,
@@ -103,11 +103,9 @@ function briefText({ message, failure: { kind, reason }, by }, names) {
   return kind === "died" && reason === "rejected" && by ? `rejected by ${visible(nameOf(names, by.participant))}` : said(message.failure_sentence);
 }
 
-const HELD = { rejected: "held and rejected by", back: "held and given back by" };
-
 /** A copy's time before a delivery: `20 ms waiting in billing`, `1.2 s held and rejected by stock`. */
 export const spellText = ({ kind, holder, seconds }, queue, names) =>
-  `${took(seconds)} ${holder ? `${HELD[kind]} ${visible(nameOf(names, holder.participant))}` : `waiting in ${visible(queue)}`}`;
+  `${took(seconds)} ${holder ? PARTS[kind](visible(nameOf(names, holder.participant))) : `waiting in ${visible(queue)}`}`;
 
 /** A message's times, a line for each delivery. */
 export function timesOf(message, { names, places }) {

@@ -26,7 +26,7 @@ const MATCHES = {
 };
 
 /** The broker's own links: how a delivery came of the event among its `links`, by `kind`. */
-export const ACTS = { returned: "given back", rejected: "rejected", overflow: "pushed out of its queue" };
+export const ACTS = { returned: "back in its queue", rejected: "rejected", overflow: "pushed out of its queue" };
 
 /** A step from one event to the next, in words; a link by its rule, if it has one. */
 export const stepText = ({ how, kind, rule }) =>
