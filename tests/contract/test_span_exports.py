@@ -6,18 +6,21 @@ import random
 from collections.abc import Iterable, Sequence
 
 import pytest
+from msgspec import structs
 
 from app.store import Store
-from app.stored.exporting import SpanPortion
+from app.stored.exporting import CopyLoss, SpanPortion
 from app.stored.reading import EventFilter
-from app.tracker import Policy
+from app.tracker import Policy, Publish
 from model.event import Event
-from model.sampling import SpanShare, span_shares
+from model.sampling import SpanShare, is_sampled, span_shares
 from model.spans import Context, ExportedSpan
 from model.words import Disposition, EventType
 from tests.contract.broker import Broker
+from tests.contract.failing import ADMIN, BILLING, death, handed, letter, message
 from tests.contract.outbox import side_by_side, tell, tracker_by
-from tests.contract.test_settlements import Trace
+from tests.contract.test_lost import Trace as LosingTrace
+from tests.contract.test_settlements import CHANNEL, Trace, opened, settled
 
 LATER = 1 << 62
 ALL = span_shares("1")
@@ -34,6 +37,7 @@ class Collector:
         self.spans: dict[Context, ExportedSpan] = {}
         self.doubles = 0
         self.told: dict[int, frozenset[int]] = {}
+        self.lost: CopyLoss | None = None
         self.kills = 0.3
 
     async def begin(self) -> None:
@@ -45,15 +49,16 @@ class Collector:
             [place] = await self.store.span_exports.positions([])
             size = self.chance.randrange(1, 30)
             told = self.told.get(place.read_id, frozenset())
+            place = place._replace(lost=self.lost or place.lost)
             portion = await self.store.span_exports.next(place, self.rules, size, LATER, told)
             if self.chance.random() < self.kills:
-                self.told = {}
+                self.told, self.lost = {}, None
                 if self.chance.random() < 0.5:
                     self.take(portion.spans)  # taken, but nobody was told
                 continue
             self.take(portion.spans)
             await self.store.span_exports.advance(portion, refused=0)
-            self.told = {portion.through: portion.ended}
+            self.told, self.lost = {portion.through: portion.ended}, portion.lost
             if is_idle(portion):
                 return
 
@@ -163,3 +168,135 @@ async def test_a_conversation_is_one_trace_in_whatever_portions_it_came(
     traces = {context.trace_id for context in collector.spans}
     roots = {span.attributes["itc.conversation.id"] for span in collector.spans.values()}
     assert len(traces) == len(roots) == 20
+
+
+async def test_the_last_settlement_of_a_quiet_trace_is_sent(store: Store, trace_id: int) -> None:
+    trace, collector = Trace(store, trace_id), Collector(store, random.Random(1))
+    collector.kills = 0
+    await collector.begin()
+    order = message(1, "work")
+    await trace.take([opened(), order, handed(CHANNEL, order, "work")])
+    await collector.follow()
+    assert collector.parts() == {(1, "publish"), (2, "wait")}
+    await trace.take([settled(1)])
+    await collector.follow()
+    await collector.follow()
+    assert collector.parts() >= {(2, "process"), (2, "ack")}
+    assert collector.doubles == 0
+
+
+async def test_a_death_is_sent_and_a_loss_is_whenever_it_is_noticed(store: Store) -> None:
+    trace = LosingTrace(store, (await store.traces.create("/", Policy.channel)).id)
+    store._database.clock = lambda: 0  # losses come by their time
+    collector = Collector(store, random.Random(2))
+    collector.kills = 0
+    await collector.begin()
+    order, other = message(1), message(2)
+    await trace.happens(order, handed(BILLING, order), letter(ADMIN, order, death("orders")), other)
+    await collector.follow()
+    assert (3, "move") in collector.parts()
+    await trace.loses("not_there")
+    await collector.follow()
+    [lost] = [span for span in collector.spans.values() if span.name == "delete orders"]
+    assert (span_event(lost), lost.attributes["itc.reason"]) == (4, "not_there")
+    await collector.follow()
+    assert collector.doubles == 0
+    collector.check_ancestry()
+
+
+async def test_a_conversation_that_fails_is_sent_whole_and_no_other(
+    store: Store, trace_id: int
+) -> None:
+    tracker = tracker_by(Policy.channel)
+    collector = Collector(store, random.Random(3), span_shares("0"))
+    await collector.begin()
+    orders = [message(number) for number in range(6)]
+    await tell(store, trace_id, tracker, orders)
+    await collector.follow()
+    await tell(store, trace_id, tracker, [handed(BILLING, order) for order in orders])
+    await collector.follow()
+    assert collector.spans == {}
+    await tell(store, trace_id, tracker, [letter(ADMIN, orders[3], death("orders"))])
+    await collector.follow()
+    sent = {(4, "publish"), (10, "wait"), (10, "process"), (13, "wait"), (13, "process")}
+    assert plain(collector.parts()) == {*sent, (13, "move")}
+    [rejected] = [span for span in collector.spans.values() if span.error]
+    assert span_event(rejected) == 10
+    store.span_exports._beginnings.clear()  # another service goes on
+    again = letter(ADMIN, orders[3], death("orders"), again=True)
+    await tell(store, trace_id, tracker, [again, handed(BILLING, orders[2], again=True)])
+    await collector.follow()
+    assert {event for event, _ in collector.parts()} == {4, 10, 13, 14}
+    collector.check_ancestry()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_share_is_of_whole_conversations(store: Store, trace_id: int, seed: int) -> None:
+    chance = random.Random(seed)
+    tracker, collector = tracker_by(Policy.channel), Collector(store, chance, span_shares("0.5"))
+    everything = Collector(store, chance)
+    await collector.begin()
+    for record in [*side_by_side(chance)]:
+        if isinstance(record, Publish):  # what reaches no queue has failed
+            record = structs.replace(record, routed_queues=record.routing_keys)
+        await tell(store, trace_id, tracker, [record])
+        if chance.random() < 0.3:
+            await collector.follow()
+    await collector.follow()
+    await store.span_exports.begin([], LATER)
+    await store.span_exports.begin(["/"], 0)
+    await everything.follow()
+    traces = {context.trace_id for context in everything.spans}
+    kept = {trace for trace in traces if is_sampled(trace, 0.5)}
+    assert 0 < len(kept) < len(traces) == 20
+    part = {c: s for c, s in everything.spans.items() if c.trace_id in kept}
+    assert collector.spans.keys() == part.keys()
+
+
+async def test_retention_says_what_it_took_before_it_was_sent(store: Store, trace_id: int) -> None:
+    trace, collector = Trace(store, trace_id), Collector(store, random.Random(4))
+    collector.kills = 0
+    await collector.begin()
+    orders = [message(number, "work") for number in range(10)]
+    await trace.take([opened(), *orders[:5], *(handed(CHANNEL, o, "work") for o in orders[:5])])
+    await trace.take([settled(3, up_to=True), *orders[5:]])
+    await collector.follow()
+    await trace.take([handed(CHANNEL, order, "work") for order in orders[5:]])
+    before = len(collector.spans)
+    plan = await store.retention.plan(trace_id, last_id=18)
+    assert plan is not None
+    trace.tracker.forget_before(plan.before_id)
+    await store.retention.prune(plan, trace.tracker.checkpoint())
+    [state] = await store.span_exports.states()
+    assert (state.through, state.missed) == (18, 3 + 2)  # two were in hand
+    await trace.take([settled(10, up_to=True)])
+    await collector.follow()
+    assert {span_event(span) for span in [*collector.spans.values()][before:]} == {19, 20}
+    [state] = await store.span_exports.states()
+    assert (state.behind, state.sent) == (0, len(collector.spans))
+
+
+async def test_of_two_services_one_moves_on(store: Store, trace_id: int) -> None:
+    trace, collector = Trace(store, trace_id), Collector(store, random.Random(5))
+    await collector.begin()
+    await trace.take([message(number) for number in range(4)])
+    [position] = await store.span_exports.positions([trace_id])
+    first = await store.span_exports.next(position, ALL, 2, LATER)
+    second = await store.span_exports.next(position, ALL, 4, LATER)
+    assert await store.span_exports.advance(first, refused=1)
+    assert not await store.span_exports.advance(second, refused=0)
+    [state] = await store.span_exports.states()
+    assert (state.through, state.sent, state.refused) == (2, 1, 1)
+
+
+async def test_a_trace_begins_with_what_comes_from_then_on(store: Store, trace_id: int) -> None:
+    trace = Trace(store, trace_id)
+    await trace.take([message(number) for number in range(3)])
+    await store.span_exports.begin(["/"], LATER)
+    [position] = await store.span_exports.positions([])
+    assert position.read_id == 3
+    await store.span_exports.begin([], LATER)
+    assert await store.span_exports.positions([]) == []
+    await store.span_exports.begin(["/"], 0)  # it is newer than that
+    [position] = await store.span_exports.positions([])
+    assert position.read_id == 0
