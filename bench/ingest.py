@@ -106,9 +106,9 @@ def one_round(
     participants: int,
     count: int,
     headers: Headers,
-    number: int,
+    first: int,
 ) -> dict[str, Drained]:
-    """Fill and drain; return the rate by who drained."""
+    """Fill and drain, from the ``first`` reader on; return the rate by who drained."""
     with ExitStack() as stack:
         vhost = stack.enter_context(broker.fresh_vhost())
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -120,7 +120,6 @@ def one_round(
         # The plugin first: it does not wait for minutes.
         seen = {TRACING: Drained(plugin.drained(broker, log, count))}
         seen[TRACING] = seen[TRACING]._replace(broker=cpu_of(broker.pid) - before)
-        first = number % len(readers)
         for reader in (*readers[first:], *readers[:first]):
             service = []
             if reader.store == SQLITE:
@@ -225,7 +224,11 @@ def table(
             names = [reader.name for reader in readers if reader.is_bundled]
             broker.ctl("eval", _BUNDLING.format(json.dumps(names)))
             seen = [
-                one_round(broker, server, readers, participants, count, headers, number)
+                # The last finds a broker with less to keep: a round begins far from the one before.
+                one_round(
+                    *(broker, server, readers, participants, count, headers),
+                    first=number * len(readers) // rounds,
+                )
                 for number in range(rounds)
             ]
     rows = []
