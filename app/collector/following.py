@@ -16,6 +16,7 @@ from app.children import Child
 from app.errors import OutageError
 from app.jobs.process import error_of
 from app.stored.jobs import Answer, Json, Report
+from model.times import now
 
 if TYPE_CHECKING:
     from app.traces.holding.here import TracesHere
@@ -42,6 +43,7 @@ class Following(Background):
     settings: bytes
     traces: TracesHere
     command: Sequence[str] = COMMAND
+    since: int = field(default_factory=now)
     waits_for: str | None = field(default=None, init=False)
 
     async def run(self) -> None:
@@ -81,7 +83,7 @@ class Following(Background):
         while True:
             snapshots = self.traces.snapshots()
             lags = any((snapshot.lag or 0) > MOST_LAG for snapshot in snapshots.values())
-            child.write({"traces": [*snapshots], "lags": lags})
+            child.write({"since": self.since, "traces": [*snapshots], "lags": lags})
             await asyncio.sleep(TELL_SECONDS)
 
 

@@ -26,7 +26,6 @@ from app.garbage import tune_garbage_collection
 from app.settings import Settings
 from app.store.opening import open_store
 from app.store.store import Store
-from model.times import now
 
 ORDER_BYTES = 1 << 22
 LOOK_SECONDS = 0.5
@@ -34,8 +33,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 
 class FollowedTraces(msgspec.Struct, frozen=True):
-    """The traces to follow, and whether capture lags, which comes first."""
+    """The traces to follow, and whether capture lags, which comes first.
 
+    Traces that are newer than ``since`` (µs) are followed from their first event; 0: wait.
+    """
+
+    since: int = 0
     traces: list[int] = []
     lags: bool = False
 
@@ -51,7 +54,6 @@ class FollowLoop:
 
     def __init__(self, follower: SpanFollower, store: Store) -> None:
         self._follower, self._store = follower, store
-        self._since = now()
         self._known: list[int] | None = None
         self._pause = 0.0
         self.traces = FollowedTraces()
@@ -72,10 +74,12 @@ class FollowLoop:
             await asyncio.sleep(0 if goes_on else LOOK_SECONDS)
 
     async def _look(self) -> bool:
+        if not self.traces.since:
+            return False
         if self._known != self.traces.traces:
             known = self.traces.traces
             vhosts = {trace.vhost for trace in await self._store.traces.list()}
-            await self._follower.begin(vhosts, self._since)
+            await self._follower.begin(vhosts, self.traces.since)
             self._known = known
         return await self._follower.look(self.traces.traces)
 
