@@ -223,7 +223,7 @@ def ask_of_an_order(hand: Hand) -> None:
     find(hand, SOUGHT)
     expect(message(page, "OrderPlaced")).to_be_visible()
     hand.answered("what happened to the order?")
-    expect(page.locator(".conv-verdict")).to_contain_text("rejected by billing, after")
+    expect(page.locator(".conv-verdict")).to_contain_text("rejected by billing, within")
     expect(page.get_by_role("region", name="Why it failed")).to_contain_text("rejected by billing")
     hand.answered("why, and who?")
     times = page.get_by_role("region", name="Where the time went")

@@ -52,7 +52,7 @@ function Standing({ model, slow }) {
   return html`<div class="conv-verdict ${STATES[answer.state]?.[0] ?? "calm"}"><details class="conv-state" key=${answer.root}>
     <summary title="Why this state?"><${State} state=${answer.state} /></summary>
     <div class="sheet"><ul>${reasons.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>
-  </details><span>${answer.position ? html`<${Position} of=${answer} short=${short} />` : verdictOf(model)}${slow.length > 0 && answer.state !== "failed" && ", slower than usual"}</span></div>`;
+  </details><span>${answer.position ? html`<${Position} of=${answer} short=${short} />` : verdictOf(model)}${slow.length > 0 && answer.state !== "failed" && html`, <strong class="warn-text">slower than usual</strong>`}</span></div>`;
 }
 
 const conversation = (event) => href("conversations", { event: String(event) });

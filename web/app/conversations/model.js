@@ -141,7 +141,8 @@ export function partsOf(model) {
 }
 
 /**
- * Failures, `{message, failure, by}`: `by` is the delivery that was rejected, or else the one before the death.
+ * Failures, `{message, failure, by, letter}`: `by` is the delivery that was rejected, or else the one before the death;
+ * `letter` the first dead letter, or null.
  */
 export function failuresOf({ messages, places }) {
   const failures = [];
@@ -153,7 +154,8 @@ export function failuresOf({ messages, places }) {
     const holders = copy?.deliveries.map((one) => holderOf({ places }, one)) ?? [];
     const rejecter = holders.find((one) => one?.queue === message.failure.queue);
     const by = rejecter ?? alive.at(-1) ?? null;
-    failures.push({ message, failure: message.failure, by });
+    const letter = copy?.deliveries.find(({ match }) => match === "dead_lettered") ?? null;
+    failures.push({ message, failure: message.failure, by, letter });
   }
   return failures;
 }

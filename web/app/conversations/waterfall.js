@@ -245,7 +245,7 @@ const Key = ({ kind }) => html`<svg width="18" height="16">${MARKED.has(kind)
 const Legend = ({ kinds, hasUsual }) => html`<div class="conv-legend small soft" aria-hidden="true">
   ${kinds.map((kind) => html`<span key=${kind}><${Key} kind=${kind} />${KINDS[kind]}</span>`)}
   <span><i class="conv-key critical"></i>critical path</span>
-  ${hasUsual && html`<span><i class="conv-key usual"></i>${USUAL_WORDS}; red: longer</span>`}
+  ${hasUsual && html`<span><i class="conv-key usual"></i>${USUAL_WORDS}; red: clearly longer</span>`}
 </div>`;
 
 function linesOf(message, model) {

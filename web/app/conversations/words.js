@@ -75,7 +75,7 @@ export function titleOf(answer) {
 export function verdictOf(model) {
   const { state, seconds, counts: { redeliveries } } = model.answer;
   const [failure] = state === "failed" ? failuresOf(model) : [];
-  if (failure) return `${briefText(failure, model.names)}, after ${took(endOf(failure) ?? seconds)}`;
+  if (failure) return `${briefText(failure, model.names)}${momentText(failure)}`;
   if (!STATES[state] || state === "unknown") return `its last event came after ${took(seconds)}`;
   const again = redeliveries > 0 && `redelivered ${times(redeliveries)}`;
   return [`in ${took(seconds)}`, again].filter(Boolean).join(", ");
@@ -97,6 +97,13 @@ export function summaryOf(model) {
 function endOf({ message, by, failure }) {
   if (by?.settled_after != null) return by.offset + by.settled_after;
   return failure.kind === "died" ? null : (by ?? message).offset;
+}
+
+/** When it failed, since the beginning: exactly, or no later than its dead letter. */
+function momentText(failure) {
+  const end = endOf(failure);
+  if (end !== null) return `, after ${took(end)}`;
+  return failure.letter ? `, within ${took(failure.letter.offset)}` : "";
 }
 
 function briefText({ message, failure: { kind, reason }, by }, names) {
