@@ -1,12 +1,14 @@
-"""A stand-in for a collector: takes spans over HTTP, and is away, slow or full when told to be."""
+"""Collectors: a stand-in that is away, slow or full when told to be, and a real one before it."""
 
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
@@ -14,6 +16,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tools.servers import Child, free_port
+
+START_SECONDS = 30.0
 
 
 class StandIn:
@@ -81,3 +87,33 @@ def collecting() -> Iterator[StandIn]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class Rotel:
+    """Rotel, a collector from PyPI, which passes on all that it takes; with its log in a folder."""
+
+    def __init__(self, behind: StandIn, folder: Path) -> None:
+        ports = free_port(), free_port()
+        package = importlib.util.find_spec("rotel")
+        assert package is not None
+        assert package.origin is not None
+        self.url = f"http://127.0.0.1:{ports[0]}"
+        self._log = folder / "rotel.log"
+        self._command = [
+            *(str(Path(package.origin).with_name("rotel-agent")), "start"),
+            *("--otlp-http-endpoint", f"127.0.0.1:{ports[0]}"),
+            *("--otlp-grpc-endpoint", f"127.0.0.1:{ports[1]}"),
+            *("--pid-file", str(folder / "rotel.pid"), "--log-file", str(folder / "rotel.out")),
+            *("--exporter", "otlp", "--otlp-exporter-protocol", "http"),
+            *("--otlp-exporter-endpoint", behind.url.removesuffix("/v1/traces")),
+        ]
+        self._child: Child | None = None
+
+    def start(self) -> None:
+        self._child = Child("rotel", self._command, log=self._log)
+
+    def stop(self) -> None:
+        """Stop it once it has passed on what it took."""
+        if self._child is not None:
+            self._child.stop()
+            self._child = None

@@ -20,7 +20,7 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
 from app.store import migrate
 from drills.service import Service
-from tests.collector import StandIn, collecting
+from tests.collector import Rotel, StandIn, collecting
 from tests.integration.conftest import until
 from tools.servers import RabbitNode
 
@@ -132,19 +132,59 @@ async def test_each_message_is_seen_once_whoever_is_killed(
                     service.start()
                     await service.listening()
 
-            async def is_settled() -> bool:
-                return shop.settled == shop.counts["publish"]
+            await _all_are_there(shop, collector)
 
-            await until(is_settled, "all orders are settled")
-            shop.counts["wait"] = shop.counts["deliver"]
 
-            async def are_there() -> bool:
-                found = spans_by_word(collector)
-                return all(found[word] >= count for word, count in shop.counts.items())
+@pytest.mark.long(60)
+async def test_a_real_collector_that_goes_and_comes_gets_each_span(
+    broker: RabbitNode, vhost: str, shop: Shop, tmp_path: Path
+) -> None:
+    """It passes spans on; while it is away the service is killed."""
+    database = f"sqlite:///{tmp_path / 'itc.db'}"
+    await migrate(database)
+    with collecting() as behind:
+        rotel = Rotel(behind, tmp_path)
+        rotel.start()
+        exporting = {"ITC_OTLP_EXPORT_URL": rotel.url, "ITC_OTLP_EXPORT_RULES": "1"}
+        service = Service(broker, database, tmp_path, exporting)
+        try:
+            async with service.tracing(vhost):
+                await _plugin_tells(broker, vhost, service)
+                await shop.open()
+                await shop.publish(MESSAGES)
 
-            await until(are_there, "all spans are there")
-            found = spans_by_word(collector)
-            assert {word: found[word] for word in shop.counts} == dict(shop.counts)
+                async def is_under_way() -> bool:
+                    return spans_by_word(behind)["publish"] > 0
+
+                await until(is_under_way, "the first spans are there")
+                await asyncio.to_thread(rotel.stop)
+                await shop.publish(MESSAGES)
+                await asyncio.to_thread(service.end, signal.SIGKILL)
+                service.start()
+                await service.listening()
+                rotel.start()
+                await shop.publish(MESSAGES)
+                await _all_are_there(shop, behind)
+        finally:
+            await asyncio.to_thread(rotel.stop)
+
+
+async def _all_are_there(shop: Shop, collector: StandIn) -> None:
+    """Wait until each message is settled and has its spans, and look that there are no others."""
+
+    async def is_settled() -> bool:
+        return shop.settled == shop.counts["publish"]
+
+    await until(is_settled, "all orders are settled")
+    shop.counts["wait"] = shop.counts["deliver"]
+
+    async def are_there() -> bool:
+        found = spans_by_word(collector)
+        return all(found[word] >= count for word, count in shop.counts.items())
+
+    await until(are_there, "all spans are there")
+    found = spans_by_word(collector)
+    assert {word: found[word] for word in shop.counts} == dict(shop.counts)
 
 
 async def _plugin_tells(broker: RabbitNode, vhost: str, service: Service) -> None:
