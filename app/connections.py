@@ -119,7 +119,7 @@ class Admission:
         if moment - self._logged_at >= _LOG_EVERY:
             logger.warning(
                 "%d connection(s) refused: %s connections, all with requests under way "
-                "(ITC_CONNECTIONS, ITC_CONNECTIONS_PER_ADDRESS)",
+                "(ITC_CONNECTIONS)",
                 self._refused_since_log,
                 sentence,
             )
@@ -156,7 +156,4 @@ def open_admission(settings: Settings, metrics: HttpMetrics, available: int) -> 
             room,
         )
         capacity = room
-    capacity_of_one = settings.connections_per_address or max(1, capacity // 2)
-    return Admission(
-        capacity, min(capacity, capacity_of_one), metrics, proxies=settings.trusted_proxies
-    )
+    return Admission(capacity, max(1, capacity // 2), metrics, proxies=settings.trusted_proxies)

@@ -154,10 +154,8 @@ class Settings(BaseSettings):
     """How long the broker's answer about a user is cached."""
     connections: Count | None = None
     """Most connections of clients; unset: 4096, or five eighths of the descriptors that the process
-    may open where that is less."""
-    connections_per_address: Count | None = None
-    """Most connections from one address (IPv6: a network of 64 bits) that is none of
-    `ITC_TRUSTED_PROXIES`; unset: half of all."""
+    may open where that is less. One address (IPv6: a network of 64 bits) that is none of
+    `ITC_TRUSTED_PROXIES` has at most half of them."""
     metrics_open: bool = False
     """Serve `/metrics` without asking for credentials."""
     audit_log: File | None = None
@@ -234,9 +232,9 @@ class Settings(BaseSettings):
     with a user and a password in it if it asks for them (docs/interchange.md)."""
     otlp_export_headers: SecretStr | None = None
     """Headers of each request to it: `name=value`, comma separated."""
-    otlp_export_rules: str = ""
+    otlp_export_rules: str | None = None
     """Which spans are sent there as events come, by the first rule that fits:
-    `VHOST/EXCHANGE=SHARE`, or `=off`, comma separated (docs/interchange.md). Empty: none."""
+    `VHOST/EXCHANGE=SHARE`, or `=off`, comma separated (docs/interchange.md); unset: none."""
 
     webhook_url: Annotated[SecretUrl | None, Heading("Assertions")] = None
     """Where violations of assertions are sent, `https://host/path`: as CloudEvents, by POST
@@ -308,8 +306,8 @@ class Settings(BaseSettings):
 
     @field_validator("otlp_export_rules")
     @classmethod
-    def _export_shares(cls, value: str) -> str:
-        span_shares(value)
+    def _export_shares(cls, value: str | None) -> str | None:
+        span_shares(value or "")
         return value
 
     @field_validator("shared_places")
@@ -401,7 +399,7 @@ class Settings(BaseSettings):
     @property
     def export_shares(self) -> tuple[SpanShare, ...]:
         """The rules by which spans are sent as events come; none where that is off."""
-        return span_shares(self.otlp_export_rules)
+        return span_shares(self.otlp_export_rules or "")
 
     @property
     def management_credentials(self) -> tuple[str, str]:

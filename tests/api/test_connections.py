@@ -319,7 +319,7 @@ async def _connections(one: Running) -> list[GuardedProtocol]:
 
 
 async def test_an_honest_client_is_served_whatever_waits(tmp_path: Path) -> None:
-    world = make_world(tmp_path, connections=50, connections_per_address=20)
+    world = make_world(tmp_path, connections=40)
     stray = LIVE + b"content-length: 9\r\n\r\n1"
     async with running(world) as server:
         for _ in range(10):
@@ -336,7 +336,7 @@ async def test_an_honest_client_is_served_whatever_waits(tmp_path: Path) -> None
 async def test_who_is_being_served_loses_nothing_to_who_comes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = make_world(tmp_path, connections=10, connections_per_address=5)
+    world = make_world(tmp_path, connections=10)
     live = b"GET /itc_db/live HTTP/1.1\r\nhost: x\r\n" + SIGNED_IN + b"\r\n"
     async with running(world) as server:
         readers = [await server.connect(live) for _ in range(5)]
@@ -356,15 +356,13 @@ async def test_who_is_being_served_loses_nothing_to_who_comes(
     assert counted == 20
     assert [record.message for record in caplog.records] == [
         "1 connection(s) refused: 127.0.0.1 has 5 connections, all with requests under way "
-        "(ITC_CONNECTIONS, ITC_CONNECTIONS_PER_ADDRESS)"
+        "(ITC_CONNECTIONS)"
     ]
     assert after.startswith(b"HTTP/1.1 200 ")
 
 
 async def test_a_named_proxy_is_bounded_by_the_total_alone(tmp_path: Path) -> None:
-    world = make_world(
-        tmp_path, connections=6, connections_per_address=1, trusted_proxies="127.0.0.0/8"
-    )
+    world = make_world(tmp_path, connections=6, trusted_proxies="127.0.0.0/8")
     live = b"GET /itc_db/live HTTP/1.1\r\nhost: x\r\nx-forwarded-for: ::1\r\n" + SIGNED_IN
     async with running(world) as server:
         for _ in range(6):
@@ -401,7 +399,6 @@ async def test_a_thousand_readers_of_the_live_tail_may_come_from_one_address(
         ({}, 1_024, (640, 320)),
         ({}, 65_536, (4_096, 2_048)),
         ({"connections": 100}, 1_024, (100, 50)),
-        ({"connections": 100, "connections_per_address": 100}, 1_024, (100, 100)),
         ({"connections": 100_000}, 1_024, (640, 320)),
     ],
 )

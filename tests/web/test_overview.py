@@ -150,7 +150,7 @@ def test_what_failed_lately_stands_beside_what_failed_before_that(
     panel = page.get_by_role("region", name="Failures")
     figure = page.locator(".figures.now .figure").first
     expect(figure).to_have_text(
-        re.compile(r"^Failures\s*0\s*in the last 15 minutes, [1-9]\d* before$")
+        re.compile(r"^Failures\s*0\s*in the last 15 minutes, [1-9]\d* in those before$")
     )
     expect(panel).to_contain_text("Nothing that was recorded failed")
 

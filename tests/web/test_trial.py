@@ -255,7 +255,7 @@ def ask_of_a_retried_order(hand: Hand) -> None:
     expect(state).to_contain_text("retried, finished")
     expect(page.locator(".conv-verdict")).to_contain_text("redelivered once")
     again = page.get_by_role("region", name="What was tried again")
-    expect(again).to_contain_text(re.compile(r"stock gave OrderAccepted back after \d+ ms"))
+    expect(again).to_contain_text(re.compile(r"OrderAccepted was back from stock after \d+ ms"))
     hand.press(state.locator("summary"))
     expect(state).to_contain_text("Redelivered once.")
     hand.answered("did the retried order finish?")

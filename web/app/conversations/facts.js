@@ -85,7 +85,7 @@ function Listed({ id, title, items, children }) {
 function Retried({ model, onSelect }) {
   const retried = model.answer.state === "retried" && !failuresOf(model).length ? retriedOf(model) : [];
   const text = ({ message: { type }, spell: { kind, holder, seconds } }) =>
-    kind === "back" ? `${visible(nameOf(model.names, holder.participant))} gave ${visible(type)} back after ${took(seconds)}` : `${visible(type)} was handed over again`;
+    kind === "back" ? `${visible(type)} was back from ${visible(nameOf(model.names, holder.participant))} after ${took(seconds)}` : `${visible(type)} was handed over again`;
   return html`<${Listed} id="conv-retried" title="What was tried again" items=${retried}>
     ${(one) => html`<li key=${one.delivery.event}><${Step} event=${one.delivery.event} onSelect=${onSelect}>${text(one)}<//></li>`}<//>`;
 }

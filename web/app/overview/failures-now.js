@@ -27,7 +27,7 @@ export const useFailures = (vhost) => useResource((signal) => lately(vhost, sign
 
 /** The number of present failures, beside that of before. */
 export const failuresFigure = ({ data }, vhost) =>
-  data && ["Failures", atLeast(data.last), html`<a href=${hrefFailures({ vhost, since: data.since })}>in the last ${MINUTES} minutes</a>, ${atLeast(data.earlier)} before`, data.last.counted > 0 && "bad"];
+  data && ["Failures", atLeast(data.last), html`<a href=${hrefFailures({ vhost, since: data.since })}>in the last ${MINUTES} minutes</a>, ${atLeast(data.earlier)} in those before`, data.last.counted > 0 && "bad"];
 
 export function FailuresNow({ vhost, loaded: { data, error, reload } }) {
   if (!data) return error ? html`<${Failure} error=${error} onRetry=${reload} />` : html`<${Panel} title="Failures" flush><p class="nothing">Counting …</p><//>`;

@@ -21,7 +21,7 @@ const longOf = (data) => (data?.items ?? [])
 /** The number of conversations that have waited for a while, and the longest time. */
 export function waitingFigure({ data }, vhost) {
   const items = longOf(data);
-  return data && ["Waiting", `${count(items.length)}${data.truncated ? "+" : ""}`, items.length ? html`<a href=${href("conversations", { vhost, state: "waiting" })}>the longest for ${ageOf(items[0].position.since)}</a>` : `no message for ${LEAST_SECONDS} s`, items.length > 0 && "warn"];
+  return data && ["Waiting", `${count(items.length)}${data.truncated ? "+" : ""}`, items.length ? html`<a href=${href("conversations", { vhost, state: "waiting" })}>the longest for ${ageOf(items[0].position.since)}</a>` : `none for ${LEAST_SECONDS} s or more`, items.length > 0 && "warn"];
 }
 
 /** Renders nothing if nothing has waited for long. */
