@@ -146,7 +146,7 @@ def test_the_story_from_sign_in_to_the_downloaded_chain(
     page.get_by_role("link", name="Compare and chain").click()
     expect(page.locator(".pair-word")).to_have_text("may have had a part in")
 
-    page.get_by_role("group", name="Chain by").get_by_role("button", name="Any").click()
+    page.get_by_role("group", name="Chain by").get_by_role("button", name="All possible").click()
     expect(page.locator(".chain-step")).to_have_count(21)
     lines = exported(page, tmp_path, ".jsonl").read_text().splitlines()
     expect(page.locator(".chain-step")).to_have_count(21)

@@ -12,7 +12,7 @@ import { slowText } from "./waterfall-layout.js";
 import { partText, Position, reasonsOf, State, STATES, subjectOf, verdictOf } from "./words.js";
 
 const MOST = 3;
-// The list again as it was; a list cannot be put together by *Any*, so not by the way of one conversation.
+// The list again as it was; a list cannot be put together by *All possible*, so not by the way of one conversation.
 const BACK = Object.fromEntries(
   ["event", "panel", "beyond", "touched", "touched_until", "all_touched", "all_touched_until", "view", "via", "relatives"].map((name) => [name, null]),
 );
