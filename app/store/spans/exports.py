@@ -96,11 +96,11 @@ class SpanExports(Subject):
         rules: Sequence[SpanShare],
         limit: int,
         until: int,
-        told: Collection[int] = (),
+        sent_ends: Collection[int] = (),
     ) -> SpanPortion:
         """The spans of the next events, at most this many, that were recorded ``until`` a time.
 
-        ``told`` are deliveries whose end was sent already.
+        ``sent_ends`` are deliveries whose end was sent already.
         """
         trace_id, vhost, read_id, last_id, lost = place
         binds = {"trace": trace_id, "after": read_id, "last": last_id, "most": limit}
@@ -117,7 +117,7 @@ class SpanExports(Subject):
                 is_over = row.hold is None and row.settlement != Disposition.in_hand
                 due.add(row, is_over=is_over)
         binds = {"trace": trace_id, "after": read_id, "through": through}
-        ended = [row for row in await connection.execute(ENDED, binds) if row.id not in told]
+        ended = [row for row in await connection.execute(ENDED, binds) if row.id not in sent_ends]
         due.heads.update(row.cause_id or row.id for row in ended)
         due.ended.update(row.id for row in ended)
         lost = await self._losses(connection, place, limit, due)
@@ -132,7 +132,7 @@ class SpanExports(Subject):
             lost=lost,
             spans=spans,
             ended=frozenset(row.id for row in ended if row.hold == through)
-            | (frozenset(told) if through == read_id else frozenset()),
+            | (frozenset(sent_ends) if through == read_id else frozenset()),
             failed=failed,
             events=len(due.sent) + len(due.handed),
             conversations=0,
