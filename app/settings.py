@@ -384,7 +384,7 @@ class Settings(BaseSettings):
 
     @property
     def collector(self) -> dict[str, Any] | None:
-        """The collector of spans, for the worker: all parts but ``shown`` may hold secrets."""
+        """The collector that spans are sent to: all parts but ``shown`` may hold secrets."""
         if self.otlp_export_url is None:
             return None
         parts = self.otlp_export_url.parts

@@ -13,10 +13,7 @@ from model.words import BondWord
 PeriodForm: TypeAlias = Literal[
     "ocel.json", "otlp.json", "asyncapi.json", "asyncapi.yaml", "collector"
 ]
-"""The names of `PERIOD_FORMATS`, and `COLLECTOR`."""
-
-COLLECTOR = "collector"
-"""In the place of a format: spans that are sent rather than written."""
+"""The names of `PERIOD_FORMATS`, and ``collector``: spans that are sent rather than written."""
 
 PERIOD_FORMATS: dict[str, Format] = {
     form.name: form

@@ -94,8 +94,8 @@ class Part(enum.StrEnum):
     """The part of a message's way that a span tells of; a span of ``end`` is over when that is."""
 
     sent = "sent"  # its publish
-    handed = "handed"  # until its delivery: the wait, deaths; and what forwards it elsewhere
-    end = "end"  # its handling and its settlement
+    handed = "handed"  # until its delivery: the wait, deaths
+    end = "end"  # its handling, what forwards it elsewhere, and its settlement
     loss = "loss"
 
 

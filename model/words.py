@@ -59,7 +59,7 @@ class EdgeKind(enum.IntEnum):
     reply = 1
     forward = 2
     candidate = 3
-    returned = 4  # from the delivery that was given back to the next one of the same copy
+    returned = 4  # from a delivery whose copy was back in its queue to the next one of that copy
     rejected = 5  # from the delivery that was rejected to the dead letter
     overflow = 6  # from the publish that made a queue too long to the dead letter of its head
 

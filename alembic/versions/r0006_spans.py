@@ -25,9 +25,9 @@ def upgrade() -> None:
             for name in ("read_id", "read_at", "lost_at", "sent", "refused", "missed", "cut")
         ),
         sa.ForeignKeyConstraint(
-            ["trace_id"], ["traces.id"], name=op.f("fk_span_places_trace_id_traces")
+            ["trace_id"], ["traces.id"], name=op.f("fk_sent_spans_trace_id_traces")
         ),
-        sa.PrimaryKeyConstraint("trace_id", name=op.f("pk_span_places")),
+        sa.PrimaryKeyConstraint("trace_id", name=op.f("pk_sent_spans")),
     )
     op.create_table(
         "kept_roots",

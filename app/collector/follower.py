@@ -84,7 +84,7 @@ class SpanFollower:
             if not await self.exports.advance(portion, refused=count):
                 self._reached.pop(place.trace_id, None)
                 return True
-        idle_until = 0.0 if is_new else self.timer() + IDLE_SECONDS
+        idle_until = 0.0 if is_new or portion.goes_on else self.timer() + IDLE_SECONDS
         self._reached[place.trace_id] = _Reached(
             portion.through, portion.ended, portion.lost, idle_until
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from app.collector.follower import PORTION
 from app.collector.sender import CollectorError, RefusedSpans, Sender
 from app.errors import NotTracedError, OutageError
 from app.stored.exporting import CopyLoss, SpanPortion, SpanPosition
@@ -22,7 +23,6 @@ from model.times import Microseconds
 if TYPE_CHECKING:
     from app.store.store import Store
 
-PORTION = 500
 MOST_TRIES = 5
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds
 

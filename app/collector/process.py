@@ -60,13 +60,16 @@ class FollowLoop:
 
     async def run(self) -> None:
         while True:
+            if self.traces.lags:  # nothing is known of the collector meanwhile
+                await asyncio.sleep(LOOK_SECONDS)
+                continue
             try:
-                goes_on = not self.traces.lags and await self._look()
+                goes_on = await self._look()
             except OutageError as outage:
-                asked = outage.pause if isinstance(outage, CollectorError) else None
+                pause = outage.pause if isinstance(outage, CollectorError) else None
                 self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
                 tell_service({"say": "waits", "reason": str(outage)})
-                await asyncio.sleep(max(self._pause, asked or 0.0))
+                await asyncio.sleep(max(self._pause, pause or 0.0))
                 continue
             if self._pause:
                 self._pause = 0.0

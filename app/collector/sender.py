@@ -1,7 +1,8 @@
 """Requests with spans to a collector, which may be slow, away or full, or refuse some of them.
 
-What it refuses as it is goes again in halves, down to the span that it does not take; everything
-else is an outage, and nothing is dropped. Errors name the collector without what may be a secret.
+What it refuses as it is goes again in halves, down to the span that it does not take. A collector
+that refuses a request without spans as well takes nothing, for want of a header perhaps: that and
+everything else is an outage, and nothing is dropped. Errors name it without what may be a secret.
 """
 
 from __future__ import annotations
@@ -66,13 +67,14 @@ class Sender:
             headers={**HEADERS, **headers} if isinstance(headers, dict) else HEADERS,
         )
         self._version = program_version()
+        self._takes = False  # it has taken something of what is being sent
 
     async def close(self) -> None:
         await self._http.aclose()
 
     async def send(self, spans: Sequence[ExportedSpan], vhost: str) -> RefusedSpans:
         """Send spans; raises `CollectorError`, and then a part of them may have been taken."""
-        refused = RefusedSpans()
+        refused, self._takes = RefusedSpans(), False
         for first in range(0, len(spans), MOST_SPANS):
             part = spans[first : first + MOST_SPANS]
             refused = refused.and_more(await self._send(part, vhost))
@@ -86,12 +88,15 @@ class Sender:
         body = await asyncio.to_thread(self._pack, spans, vhost)
         status, answer, text, pause = await self._post(body)
         if 200 <= status < 300:
+            self._takes = True
             return RefusedSpans(*refusals_in(answer))
         if status in UNFIT and len(spans) > 1:
             middle = len(spans) // 2
             refused = await self._send(spans[:middle], vhost)
             return refused.and_more(await self._send(spans[middle:], vhost))
         if status in UNFIT and spans:
+            if not self._takes:
+                await self.check()
             return RefusedSpans(1, f"{status}{text}")
         raise CollectorError(f"the collector at {self._shown} answers {status}{text}", pause)
 

@@ -415,7 +415,7 @@ _SETTLEMENT_WORDS: Mapping[Disposition | None, str] = {
     Disposition.in_hand: "{} has it in hand",
     Disposition.rejected: "{} rejected it",
     Disposition.returned: "{} gave it back",
-    Disposition.channel_closed: "{} lost its channel with it, back",
+    Disposition.channel_closed: "{} lost its channel with it in hand,",
 }
 
 _JUDGES: dict[type, Callable[[Any, Causation, int], Iterator[Judgement]]] = {

@@ -61,8 +61,9 @@ class Delivery:
     acts: Annotated[tuple[BrokerAct, ...], "What led to it beside its message."] = ()
     settled_after: Annotated[
         Duration | None,
-        "Seconds until its consumer acknowledged, rejected or returned it, as the broker plugin "
-        "says; `null` where that is not known, and where the trace message came only later.",
+        "Seconds until its consumer acknowledged, rejected or returned it, or its channel closed, "
+        "as the broker plugin says; `null` where that is not known, and where the trace message "
+        "came only later.",
     ] = None
 
     @property

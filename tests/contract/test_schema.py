@@ -174,7 +174,7 @@ PUBLISHED = {
     "r0003_quarantined.py": "9d35864650373d6b09274f512acf037d5a2cbe0cc59b5c1bbed15f8db1d6bd13",
     "r0004_pruned.py": "a8ec53b6178cf5d58c215cd7fc5d426ebfe6acc7dbe83eea3ab91f2d78688322",
     "r0005_redactions.py": "bbf8e85cedc4edf5304ae2941a63e0a1e995aa43a4fddb3b1d42cc66b44459f8",
-    "r0006_spans.py": "2640b727904ce42ff9b727bf37583854369b1b14d74bfcb44e190c14bb26de5e",
+    "r0006_spans.py": "e52ca358364a92c18cd2ba03b5ab46122da2cfee2ea5588eaade1f28772d6d24",
 }
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 

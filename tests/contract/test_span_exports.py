@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -11,7 +12,7 @@ from msgspec import structs
 from app.store import Store
 from app.stored.exporting import CopyLoss, SpanPortion
 from app.stored.reading import EventFilter
-from app.tracker import Policy, Publish
+from app.tracker import Deliver, Policy, Publish
 from model.event import Event
 from model.sampling import SpanShare, is_sampled, span_shares
 from model.spans import Context, ExportedSpan
@@ -36,7 +37,7 @@ class Collector:
         self.store, self.chance, self.rules = store, chance, rules
         self.spans: dict[Context, ExportedSpan] = {}
         self.doubles = 0
-        self.told: dict[int, frozenset[int]] = {}
+        self.sent_ends: dict[int, frozenset[int]] = {}
         self.lost: CopyLoss | None = None
         self.kills = 0.3
 
@@ -48,17 +49,17 @@ class Collector:
         while True:
             [place] = await self.store.span_exports.positions([])
             size = self.chance.randrange(1, 30)
-            told = self.told.get(place.read_id, frozenset())
+            sent_ends = self.sent_ends.get(place.read_id, frozenset())
             place = place._replace(lost=self.lost or place.lost)
-            portion = await self.store.span_exports.next(place, self.rules, size, LATER, told)
+            portion = await self.store.span_exports.next(place, self.rules, size, LATER, sent_ends)
             if self.chance.random() < self.kills:
-                self.told, self.lost = {}, None
+                self.sent_ends, self.lost = {}, None
                 if self.chance.random() < 0.5:
-                    self.take(portion.spans)  # taken, but nobody was told
+                    self.take(portion.spans)  # taken, but nobody knows
                 continue
             self.take(portion.spans)
             await self.store.span_exports.advance(portion, refused=0)
-            self.told, self.lost = {portion.through: portion.ended}, portion.lost
+            self.sent_ends, self.lost = {portion.through: portion.ended}, portion.lost
             if is_idle(portion):
                 return
 
@@ -168,6 +169,28 @@ async def test_a_conversation_is_one_trace_in_whatever_portions_it_came(
     traces = {context.trace_id for context in collector.spans}
     roots = {span.attributes["itc.conversation.id"] for span in collector.spans.values()}
     assert len(traces) == len(roots) == 20
+
+
+async def test_the_ends_of_many_at_once_are_sent_in_portions(store: Store, trace_id: int) -> None:
+    trace, chance = Trace(store, trace_id), random.Random(1)
+    orders = [Publish(ADMIN, "", ("work",), ("work",), {}, b"%d" % n) for n in range(40)]
+    taken = [Deliver(CHANNEL, "", ("work",), "work", False, {}, order.body) for order in orders]
+    collector = Collector(store, chance)
+    await collector.begin()
+    await trace.take([opened(), *orders, *taken, settled(40, up_to=True)])
+    sent_ends: frozenset[int] = frozenset()
+    while True:
+        [place] = await store.span_exports.positions([])
+        portion = await store.span_exports.next(place, ALL, 7, LATER, sent_ends)
+        words = Counter(span.name.partition(" ")[0] for span in portion.spans)
+        assert max(words.values(), default=0) <= 7
+        collector.take(portion.spans)
+        await store.span_exports.advance(portion, refused=0)
+        sent_ends = portion.ended
+        if not portion.goes_on:
+            break
+    assert plain(collector.parts()) == expected(await stored(store))
+    assert collector.doubles == 0
 
 
 async def test_the_last_settlement_of_a_quiet_trace_is_sent(store: Store, trace_id: int) -> None:

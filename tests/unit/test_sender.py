@@ -66,6 +66,16 @@ async def test_a_span_that_a_collector_does_not_take_holds_up_no_other(
     assert [context[1][-1] for context in standing.spans] == [2, 3, 4]
 
 
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_who_takes_nothing_at_all_has_refused_no_span(
+    standing: StandIn, sender: Sender, status: int
+) -> None:
+    standing.statuses = [(status, {})] * 100
+    with pytest.raises(CollectorError, match=f"collector answers {status}: not now"):
+        await sender.send(spans(MOST_SPANS), "/")
+    assert standing.tries < 15
+
+
 @pytest.mark.parametrize("status", [302, 401, 404, 429, 500, 503])
 async def test_other_answers_are_an_outage_after_which_nothing_is_dropped(
     standing: StandIn, sender: Sender, status: int

@@ -112,7 +112,7 @@ itc_spans_exported_total vhost,outcome Spans that the collector took or refused,
   were removed before their spans were sent.
 itc_spans_export_behind_seconds vhost Time since the first event that waits for its spans to be sent
   was recorded.
-itc_spans_export_waiting - 1 while nothing is sent because the collector or the store is away.
+itc_spans_export_waiting - 1 while nothing is sent because the collector is away.
 itc_assertion_events_total vhost,assertion,outcome Events that an assertion was judged by, and
   whether it holds for them.
 itc_assertion_waiting vhost,assertion Events that wait to be judged by an assertion.

@@ -68,7 +68,7 @@ _IN_HAND = text(
 _SETTLED = text(
     "SELECT queue, settled_at - recorded_at FROM (SELECT queue, settlement, settled_at, recorded_at"
     " FROM events WHERE trace_id = :trace ORDER BY id DESC LIMIT :newest) AS newest"
-    " WHERE settlement IN (2, 3, 4)"
+    " WHERE settlement IN (2, 3, 4, 6)"
 ).bindparams(newest=MOST_NEWEST)
 
 # Events that are looked through for those of a queue, and waiting copies that are. A copy's own

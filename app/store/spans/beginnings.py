@@ -82,9 +82,9 @@ class Beginnings:
         for _ in range(MOST_STEPS):
             if not level:
                 break
-            found = await self._descents(connection, level)
-            ways |= found
-            level = self._unknown(_earlier(found.values()), ways)
+            earlier_ways = await self._descents(connection, level)
+            ways |= earlier_ways
+            level = self._unknown(_earlier(earlier_ways.values()), ways)
         for message in sorted(ways):
             way = ways[message]
             earlier = None if way.earlier is None else self._known.get(way.earlier)

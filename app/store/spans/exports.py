@@ -30,6 +30,8 @@ _sent_spans = tables.sent_spans.c
 _traces = tables.traces.c
 
 ALL = (SpanShare(None, None, 1.0),)
+MOST_TRACES = 20
+"""Traces of which the ways back of messages are remembered, those that were used last."""
 
 
 class SpanExports(Subject):
@@ -98,8 +100,9 @@ class SpanExports(Subject):
         until: int,
         sent_ends: Collection[int] = (),
     ) -> SpanPortion:
-        """The spans of the next events, at most this many, that were recorded ``until`` a time.
+        """The spans of the next events, and of the next ends, that were recorded ``until`` a time.
 
+        At most ``limit`` of each: one acknowledgement may end thousands of deliveries.
         ``sent_ends`` are deliveries whose end was sent already.
         """
         trace_id, vhost, read_id, last_id, lost = place
@@ -110,14 +113,18 @@ class SpanExports(Subject):
         goes_on = young is None and len(rows) == limit
         rows = rows[:young]
         through = rows[-1].id if rows else read_id
+        binds |= {"through": through, "most": limit + len(sent_ends) + 1}
+        ended = [row for row in await connection.execute(ENDED, binds) if row.id not in sent_ends]
+        if len(ended) > limit:
+            ended, goes_on = ended[:limit], True
+            through = ended[-1].hold
+            rows = [row for row in rows if row.id <= through]
         read_at = rows[-1].recorded_at if rows else 0
         due = DueParts()
         for row in rows:
             if not row.quiet:
                 is_over = row.hold is None and row.settlement != Disposition.in_hand
                 due.add(row, is_over=is_over)
-        binds = {"trace": trace_id, "after": read_id, "through": through}
-        ended = [row for row in await connection.execute(ENDED, binds) if row.id not in sent_ends]
         due.heads.update(row.cause_id or row.id for row in ended)
         due.ended.update(row.id for row in ended)
         lost = await self._losses(connection, place, limit, due)
@@ -178,7 +185,11 @@ class SpanExports(Subject):
         )
 
     def _of(self, trace_id: int, vhost: str) -> Beginnings:
-        return self._beginnings.setdefault(trace_id, Beginnings(vhost))
+        beginnings = self._beginnings.pop(trace_id, None) or Beginnings(vhost)
+        self._beginnings[trace_id] = beginnings  # the last one that was used
+        if len(self._beginnings) > MOST_TRACES:
+            del self._beginnings[next(iter(self._beginnings))]
+        return beginnings
 
     async def _losses(
         self, connection: AsyncConnection, place: SpanPosition, limit: int, due: DueParts

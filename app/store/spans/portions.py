@@ -51,7 +51,7 @@ NEXT = text(
 # A settlement is stored with the last event before it.
 ENDED = text(
     f"SELECT id, cause_id, hold FROM events WHERE trace_id = :trace AND {tables.ENDED}"  # noqa: S608
-    " AND hold >= :after AND hold <= :through AND NOT quiet"
+    " AND hold >= :after AND hold <= :through AND NOT quiet ORDER BY hold, id LIMIT :most"
 )
 LOST = text(
     "SELECT at, event_id, queue FROM lost_copies"  # noqa: S608 - a constant
@@ -155,7 +155,7 @@ class PortionReader:
             for event in stored.values()
         }
         members = {e.id for message in messages for e in _events_of(message)}
-        of_members = {effect: links for effect, links in named.items() if effect in members}
+        of_members = {effect: ways for effect, ways in named.items() if effect in members}
         causes = await known_causes(self.connection, of_members)
         heads = {m.event: _event_in(m.record) for m in messages}
         contexts = {event_id: context_in(facts[event_id].properties) for event_id in heads}
@@ -226,13 +226,13 @@ class PortionReader:
         for chunk in chunks(heads):
             most = 20 * len(chunk) + 10 * MOST_OF_MESSAGE
             binds = {"ids": chunk, "most": most}
-            found = [*(await self.connection.execute(_DELIVERIES, binds)).scalars()]
-            if len(found) == most:
-                found = []
+            delivered = [*(await self.connection.execute(_DELIVERIES, binds)).scalars()]
+            if len(delivered) == most:
+                delivered = []
                 for head in chunk:
                     one = {"id": head, "last": self.through, "most": MOST_OF_MESSAGE}
-                    found += (await self.connection.execute(_NEAREST, one)).scalars()
-            ids.update(found)
+                    delivered += (await self.connection.execute(_NEAREST, one)).scalars()
+            ids.update(delivered)
         return ids
 
     async def _effects_of(self, deliveries: Sequence[int]) -> set[int]:

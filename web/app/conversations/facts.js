@@ -100,7 +100,7 @@ function Alike({ vhost, of: { message: { type }, failure: { kind, queue, reason,
   const those = { vhost, kind, queue, reason, type, exception };
   const { data } = useResource((signal) => api.failures({ ...those, limit: 1 }, signal), [JSON.stringify(those)], { every: 0 });
   const others = (data?.counted ?? 0) - 1;
-  if (others === 0) return html`<span class="soft">No other like it is recorded.</span>`;
+  if (others === 0 && data.counted_all) return html`<span class="soft">No other like it is recorded.</span>`;
   const since = data?.groups[0]?.first_at;
   return html`<a href=${hrefFailures(those)}>${others > 0 ? `${plural(others, "other")}${data.counted_all ? "" : " or more"} like it${since ? ` since ${moment(since)}` : ""}` : "all like it"}</a>`;
 }

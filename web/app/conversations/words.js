@@ -28,7 +28,7 @@ export const Position = ({ of: { vhost, position }, short }) =>
   position.queue == null ? said(positionText(position, short)) : html`in <${Queue} vhost=${vhost} name=${position.queue} /> for ${ageOf(position.since)}`;
 
 const BASES = {
-  settled: "Every delivery was acknowledged, rejected or given back.",
+  settled: "Of every delivery it is known how it ended.",
   "by its key": "No message with its key waits or is in hand.",
   "by links": "No message waits or is in hand, and each receiver has named another cause since.",
 };

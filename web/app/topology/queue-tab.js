@@ -145,7 +145,7 @@ function Failed({ loaded, of }) {
   return html`<${Panel} title="What failed in it" flush note=${note} tools=${html`<a class="button" href=${hrefFailures(of)}>All failures</a>`}>
     ${items.length
       ? html`<${Table} label="What failed in it" heads="Key|When|Message|What" rows=${items} lines by=${["correlation_id", "at", "type", "kind"]}>
-          ${(one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="name at-first"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}><${Value}>${one.correlation_id ?? one.type}<//></a></td><td class="tabular at-end">${moment(one.at)}</td><td class="name at-second"><${Value}>${one.type}<//></td>
+          ${(one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="name at-first"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}><${Value}>${one.correlation_id ?? one.type ?? `#${one.event}`}<//></a></td><td class="tabular at-end">${moment(one.at)}</td><td class="name at-second"><${Value}>${one.type}<//></td>
             <td class="at-first-end"><${KindMark} kind=${one.kind} reason=${one.reason} vhost=${one.vhost} /></td></tr>`}
         <//>`
       : html`<p class="nothing">No failure is known here.</p>`}
