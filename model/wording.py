@@ -99,6 +99,7 @@ class Sentence(enum.StrEnum):
     many_gone = "{count:,} {were} lost: nobody was handed {them}"
     many_died = "{count:,} died in {queue}"
     many_waiting = "{count:,} {were} not handed over yet"
+    many_back = "{count:,} {were} back in {queue}, and not handed over again"
     many_left = "{count:,} left by {mover}"
     many_held = "{count:,} {are} in the hands of {names}"
     unnamed = (

@@ -11,7 +11,7 @@ from model.conversations.messages import Copy, Message, MessageFailure, Outcome
 from model.deaths import Death, Loss, is_put_off
 from model.happened import ConversationEvent
 from model.texts import is_reply
-from model.words import Disposition, EventType, Match
+from model.words import BACK, Disposition, EventType, Match
 
 MANY_REDELIVERIES = 3
 """Redeliveries from which on a copy "came back again and again"."""
@@ -94,10 +94,16 @@ def is_in_hand(delivery: Delivery) -> bool:
     return delivery.settlement is Disposition.in_hand
 
 
+def is_back(copy: Copy) -> bool:
+    """Tell whether it was back in its queue, and not handed over again: it waits, or has died."""
+    return bool(copy.deliveries) and copy.deliveries[-1].settlement in BACK
+
+
 def _is_vague(copy: Copy) -> bool:
     """Tell whether a copy's consumer is unknown, or its fate elsewhere, or after a rejection."""
     last = copy.deliveries[-1] if copy.deliveries else None
-    return last is None or last.settlement is Disposition.rejected or last.mover is not None
+    is_gone = last is None or last.settlement is Disposition.rejected or last.mover is not None
+    return is_gone or is_back(copy)
 
 
 def outcome_of(messages: Sequence[Message], is_open: bool, *, is_known: bool) -> Outcome:

@@ -405,6 +405,19 @@ def test_what_was_rejected_is_not_gone_on_with(
     assert ("still may" in found.sentence) is (outcome is Outcome.open)
 
 
+@pytest.mark.parametrize("settlement", [Disposition.returned, Disposition.channel_closed])
+def test_what_is_back_in_its_queue_has_not_ended(settlement: Disposition) -> None:
+    """However long ago, and whatever its consumer does else."""
+    order, first = sent(1, 0, "work"), got(3, 1, 1, "work")._replace(settlement=settlement)
+    later = 3600 * SECOND
+    found = conversation_of(order, [order, first], {}, now=later)
+    assert (found.outcome, found.state) == (Outcome.unknown, State.unknown)
+    assert found.sentence.endswith("1 was back in work, and not handed over again")
+    again = got(5, 2, 1, "work", Match.redelivered)._replace(settlement=Disposition.acknowledged)
+    found = conversation_of(order, [order, first, again], {}, now=later)
+    assert (found.outcome, found.state) == (Outcome.done, State.retried)
+
+
 def test_a_settlement_says_how_long_a_message_was_in_hand_beside_what_was_published() -> None:
     def settled(event: ConversationEvent, how: Disposition, at: float | None) -> ConversationEvent:
         micros = None if at is None else round(at * SECOND)
