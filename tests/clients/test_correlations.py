@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +63,21 @@ def settings() -> PipelineSettings:
     )
 
 
+def copy_of_store(folder: Path) -> str:
+    """A copy for Spark's jobs: their SQLite is another than that by which this process has it open.
+
+    Locks hold between processes, not between two libraries in one, which was ended once for that.
+    """
+    store, copy = (sqlite3.connect(folder / name) for name in ("itc.db", "copy.db"))
+    with closing(store), closing(copy):
+        store.backup(copy)
+    return f"sqlite:///{folder / 'copy.db'}"
+
+
 def correlated(spark: SparkSession, folder: Path, vhost: str) -> dict[str, Any]:
     reports = Reports(folder / "reports")
     request = reports.request(ReportKind.correlations, vhost, 0, END, "ann", {})
-    run_job(spark, f"sqlite:///{folder / 'itc.db'}", "report", request.work, silent)
+    run_job(spark, copy_of_store(folder), "report", request.work, silent)
     return reports.get(request.work["id"])
 
 
@@ -116,8 +129,8 @@ async def test_what_is_likely_is_right_without_anybodys_doing(
     """As the service finds it by itself; where messages have no key, nothing is proposed."""
     asked = LIBRARIES[likely]._replace(requests=REQUESTS.get(likely, 40))
     verdict = await verdict_on(asked, service, pipeline, vhost)
-    url = f"sqlite:///{tmp_path / 'itc.db'}"
-    report = await asyncio.to_thread(look, DatabaseAddress.from_url(url), vhost, 50_000)
+    address = DatabaseAddress.from_url(copy_of_store(tmp_path))
+    report = await asyncio.to_thread(look, address, vhost, 50_000)
     proposals = proposals_in(shown_as_json(report))
     trace = await service.store.traces.find(vhost)
     assert trace is not None
