@@ -45,10 +45,10 @@ def as_protobuf(spans: Iterable[ExportedSpan], vhost: str, version: str) -> byte
     """A request in protobuf's wire format."""
     scope = _text(1, SCOPE) + _text(2, version)
     return b"".join(
-        _field(
+        field(
             1,
-            _field(1, b"".join(_field(1, _pair(*attribute)) for attribute in resource.items()))
-            + _field(2, _field(1, scope) + b"".join(_field(2, _message(span)) for span in members)),
+            field(1, b"".join(field(1, _pair(*attribute)) for attribute in resource.items()))
+            + field(2, field(1, scope) + b"".join(field(2, _message(span)) for span in members)),
         )
         for resource, members in _by_resource(spans, vhost)
     )
@@ -118,19 +118,16 @@ def _attribute(name: str, value: Value) -> Json:
 def _message(span: ExportedSpan) -> bytes:
     return b"".join(
         (
-            _field(1, span.context.trace_id),
-            _field(2, span.context.span_id),
-            _field(4, span.parent) if span.parent is not None else b"",
+            field(1, span.context.trace_id),
+            field(2, span.context.span_id),
+            field(4, span.parent) if span.parent is not None else b"",
             _text(5, span.name),
             _number(6, span.kind),
             _fixed64(7, span.begin * 1_000),
             _fixed64(8, span.end * 1_000),
-            *(_field(9, _pair(*attribute)) for attribute in span.attributes.items()),
-            *(
-                _field(13, _field(1, link.trace_id) + _field(2, link.span_id))
-                for link in span.links
-            ),
-            _field(15, _text(2, span.error) + _number(3, ERROR)) if span.error is not None else b"",
+            *(field(9, _pair(*attribute)) for attribute in span.attributes.items()),
+            *(field(13, field(1, link.trace_id) + field(2, link.span_id)) for link in span.links),
+            field(15, _text(2, span.error) + _number(3, ERROR)) if span.error is not None else b"",
             _tag(16, _FIXED32) + struct.pack("<I", _flags(span)),
         )
     )
@@ -138,22 +135,23 @@ def _message(span: ExportedSpan) -> bytes:
 
 def _pair(name: str, value: Value) -> bytes:
     if isinstance(value, bool):
-        return _text(1, name) + _field(2, _number(2, value))
+        return _text(1, name) + field(2, _number(2, value))
     if isinstance(value, int):
-        return _text(1, name) + _field(2, _number(3, value))
-    return _text(1, name) + _field(2, _text(1, value))
+        return _text(1, name) + field(2, _number(3, value))
+    return _text(1, name) + field(2, _text(1, value))
 
 
 def _text(number: int, value: str) -> bytes:
-    return _field(number, value[:LONGEST_TEXT].encode())
+    return field(number, value[:LONGEST_TEXT].encode())
 
 
-def _field(number: int, value: bytes) -> bytes:
-    return _tag(number, _BYTES) + _varint(len(value)) + value
+def field(number: int, value: bytes) -> bytes:
+    """A field of bytes, or of a message, in protobuf's wire format."""
+    return _tag(number, _BYTES) + varint(len(value)) + value
 
 
 def _number(number: int, value: int) -> bytes:
-    return _tag(number, _VARINT) + _varint(value & 0xFFFF_FFFF_FFFF_FFFF)
+    return _tag(number, _VARINT) + varint(value & 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def _fixed64(number: int, value: int) -> bytes:
@@ -161,10 +159,11 @@ def _fixed64(number: int, value: int) -> bytes:
 
 
 def _tag(number: int, kind: int) -> bytes:
-    return _varint(number << 3 | kind)
+    return varint(number << 3 | kind)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A whole number from 0 in protobuf's wire format."""
     octets = bytearray()
     while value > 0x7F:
         octets.append(value & 0x7F | 0x80)

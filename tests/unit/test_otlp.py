@@ -23,6 +23,7 @@ from app.api.otlp.fields import ReadingBudget
 from app.api.otlp.intake import JSON, MOST_MEMBERS, PROTOBUF, decompress, form_of, spans_in
 from app.errors import BadRequestError, TooLargeError, WrongTypeError
 from app.stored.spans import MOST_LINKS, Refusal, Span, SpanKind, SpanLink, context_of
+from model.otlp import field
 
 ids = st.one_of(st.binary(min_size=16, max_size=16), st.binary(max_size=20))
 span_ids = st.one_of(st.binary(min_size=8, max_size=8), st.binary(max_size=10))
@@ -237,16 +238,12 @@ def test_too_many_spans_are_refused(form: str) -> None:
     assert spans_in(body, form, ReadingBudget(11)).refused == {Refusal.invalid: 11}
 
 
-def _field(number: int, value: bytes) -> bytes:
-    return as_protobuf._field(number, value)
-
-
 @pytest.mark.parametrize(
     ("form", "body"),
     [
-        (PROTOBUF, _field(1, _field(2, b"\x12\x00" * 200_000))),
-        (PROTOBUF, _field(1, _field(2, _field(2, b"\x6a\x00" * 200_000)))),
-        (PROTOBUF, _field(1, b"\x12\x00" * 200_000)),
+        (PROTOBUF, field(1, field(2, b"\x12\x00" * 200_000))),
+        (PROTOBUF, field(1, field(2, field(2, b"\x6a\x00" * 200_000)))),
+        (PROTOBUF, field(1, b"\x12\x00" * 200_000)),
         (JSON, b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b"{}," * 200_000 + b"{}]}]}]}"),
         (JSON, b'{"resourceSpans":[' + b"[" * 200_000),
     ],
@@ -342,7 +339,7 @@ def test_a_traceparent_holds_a_context(header: object, context: str | None) -> N
     assert found is None if context is None else found == bytes.fromhex(context)
 
 
-_TEN_SPANS = _field(1, _field(2, _field(2, b"") * 10))
+_TEN_SPANS = field(1, field(2, field(2, b"") * 10))
 _TEN_IN_JSON = (
     b'"resourceSpans":[{"scopeSpans":[{"spans":[' + b",".join([b'{"spanId":""}'] * 10) + b"]}]}]"
 )

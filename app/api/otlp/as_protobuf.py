@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from app.api.otlp.fields import LONGEST_SERVICE, SERVICE_NAME, Bad, ReadingBudget, link_of, span
 from app.stored.spans import MOST_LINKS, Refusal, Span, SpanLink
+from model.otlp import field, varint
 from model.texts import storable
 
 # A field's value: a number, or where bytes begin and end.
@@ -27,24 +28,11 @@ def read(body: bytes, work: ReadingBudget) -> Iterator[Span | Refusal]:
 def answer(refused: int, message: str) -> bytes:
     if not refused:
         return b""
-    return _field(1, b"\x08" + _varint(refused) + _field(2, message.encode()))
+    return field(1, b"\x08" + varint(refused) + field(2, message.encode()))
 
 
 def status(message: str) -> bytes:
-    return _field(2, message.encode())
-
-
-def _field(number: int, value: bytes) -> bytes:
-    return bytes([number << 3 | _BYTES]) + _varint(len(value)) + value
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    return field(2, message.encode())
 
 
 class _Message:
