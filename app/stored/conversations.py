@@ -65,6 +65,15 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class FirstMessage(NamedTuple):
+    """The message that a conversation began with."""
+
+    publisher: Annotated[str | None, "`null` where its publish was not seen."]
+    exchange: str
+    routing_key: str
+    queues: Annotated[tuple[str, ...], "Those that got a copy."]
+
+
 class ListedConversation(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation in a list."""
 
@@ -72,6 +81,7 @@ class ListedConversation(msgspec.Struct, frozen=True, kw_only=True):
     root: int
     vhost: str
     type: str
+    first: FirstMessage
     began_at: Microseconds
     seconds: float
     outcome: Outcome
@@ -91,7 +101,15 @@ class ListedConversation(msgspec.Struct, frozen=True, kw_only=True):
             if hasattr(conversation, name)
         }
         names = [*dict.fromkeys(participant.name for participant in conversation.participants)]
-        return cls(**fields | {"conversation": conversation, "vhost": vhost, "participants": names})
+        message = conversation.messages[0]
+        first = FirstMessage(
+            None if message.unseen else message.record.name,
+            message.exchange,
+            message.routing_key,
+            tuple(copy.queue for copy in message.copies),
+        )
+        more = {"vhost": vhost, "participants": names, "first": first}
+        return cls(**fields | more | {"conversation": conversation})
 
 
 class StateCount(NamedTuple):

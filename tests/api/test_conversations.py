@@ -132,6 +132,17 @@ async def test_a_list_has_the_newest_roots_first_and_goes_on(client: httpx2.Asyn
     assert by_keys["items"][1]["counts"]["messages"] == 3
 
 
+async def test_a_list_says_of_each_first_message_who_sent_it_where(
+    client: httpx2.AsyncClient,
+) -> None:
+    items = {each["root"]: each["first"] for each in (await listed(client, "vhost=%2F"))["items"]}
+    order, nowhere = items[ORDERED], items[ALONE]
+    assert (order["exchange"], order["routing_key"]) == ("orders", "order.new")
+    assert order["queues"] == ["billing", "audit"]
+    assert order["publisher"] == (await conversation(client, ORDERED))["participants"][0]["name"]
+    assert nowhere["queues"] == []
+
+
 @pytest.mark.parametrize(
     ("query", "roots"),
     [

@@ -2,28 +2,26 @@
 import { api, askConversations } from "../core/api.js";
 import { html } from "../core/html.js";
 import { findConversations } from "../core/conversations.js";
-import { ageOf, count, dateTime, plural, reasonOf, recent, said, seconds as took, secondsSince, sentence, visible } from "../core/format.js";
+import { ageOf, count, dateTime, plural, reasonOf, sentence } from "../core/format.js";
 import { usePages } from "../core/pages.js";
 import { useResource } from "../core/resource.js";
-import { href, hrefHere, patch, route, vhost } from "../core/route.js";
-import { user } from "../core/session.js";
+import { href, patch, route, vhost } from "../core/route.js";
 import { Value } from "../ui/marks.js";
-import { inShort, shortOf } from "../ui/names.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
-import { useSteps } from "../ui/steps.js";
-import { Table } from "../ui/table.js";
 import { NARROW } from "../ui/width.js";
+import { isAlone, KeyNotice } from "./alone.js";
 import { Scatter } from "./scatter.js";
-import { Position, State, STATES, WAYS } from "./words.js";
+import { Rows } from "./table.js";
+import { STATES, WAYS } from "./words.js";
 
 const PAGE = 50; // as many as the service finds together
+const MOST = 200; // of those that are folded
 const PERIODS = [
   ["", "any time"],
   ["900", "last 15 minutes"],
   ["3600", "last hour"],
   ["86400", "last day"],
 ];
-const FEW = 3;
 const OTHER_SECONDS = 15;
 
 /** `find`: what was typed to find some. */
@@ -32,8 +30,10 @@ export function ConversationList({ find }) {
   const filters = filtersOf(params, vhost.value);
   // Later pages go on with the search of the first one.
   const load = async (next, signal) => {
-    const page = await findConversations(find, { ...since(filters, params.within), before: next?.before }, signal, next?.by);
-    return { ...page, next: page.next && { before: page.next, by: page.by } };
+    const asked = { ...since(filters, params.within), ...next?.filters };
+    const page = await findConversations(find, asked, signal, next?.by);
+    const limit = page.items.some((one) => !isAlone(one)) ? PAGE : MOST;
+    return { ...page, next: page.next && { filters: { before: page.next, limit }, by: page.by } };
   };
   const loaded = usePages(load, [find, filters, params.within]);
   const { data, error, reload, further, coming, more } = loaded;
@@ -50,6 +50,7 @@ export function ConversationList({ find }) {
   return html`
     <${States} pages=${all} waiting=${waiting} chosen=${params.state ?? ""} />
     <${Filters} params=${params} />
+    <${KeyNotice} items=${items} via=${filters.via} onChange=${reload} />
     <${Panel} title="Conversations" flush note=${data && noteOf(last, items, order)}
       foot=${further && html`<button class="button small" aria-disabled=${String(coming)}
         onClick=${() => coming || more()}>${coming ? "Loading …" : "Show older"}</button>
@@ -58,7 +59,7 @@ export function ConversationList({ find }) {
       ${!data
         ? pending(loaded, "conversations")
         : items.length
-          ? html`<${Scatter} items=${items} /><${Rows} items=${items} order=${order} />`
+          ? html`<${Scatter} items=${items.every(isAlone) ? [] : items} /><${Rows} items=${items} order=${order} />`
           : html`<${NoneFound} find=${find} filtered=${[find, params.within, ...FILTERS.map((name) => params[name])].some(Boolean)} further=${further} />`}
     <//>`;
 }
@@ -135,33 +136,6 @@ function Filters({ params }) {
 }
 
 const clean = (name, text) => (name.endsWith("seconds") ? text.replace(/[^\d.]/g, "") : text.trim()) || null;
-
-function Rows({ items, order }) {
-  const several = !vhost.value && user.value.vhosts.length > 1;
-  const short = shortOf(items.flatMap((one) => one.participants));
-  useSteps("a[id^='conversation-']");
-  const by = [({ keys, type }) => keys[0] ?? type, ({ state }) => Object.keys(STATES).indexOf(state),
-    ({ position, began_at: at, seconds }) => (position ? secondsSince(at) : seconds), "began_at", "type", ({ counts }) => counts.messages, null, ({ participants }) => participants.length, "vhost"];
-  const heads = `Key|State|#Duration|Began|Type|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
-  return html`<${Table} label=${`Conversations, ${order}`} heads=${heads} rows=${items} by=${by} lines>
-    ${(one) => html`<tr key=${one.root} class="chosen-by-click" onClick=${(e) => e.target.closest("a") || patch({ event: String(one.root) })}>
-        <td class="at-first" title=${visible(one.keys.join(", "))}><a id=${`conversation-${one.root}`} class="strong" data-focus=${`conversation ${one.root}`}
-          href=${hrefHere({ event: String(one.root) })}>${one.keys.length ? html`<${Value} cut>${one.keys[0]}<//>` : `#${one.root}`}</a></td>
-        <td class="place at-first-end"><${State} state=${one.state} />${one.position && html` <span class="soft small"><${Position} of=${one} short=${short} /></span>`}</td>
-        <td class="number" title=${one.position ? `Its last event came after ${took(one.seconds)}` : null}>${one.position
-          ? html`<span class="soft">${ageOf(one.began_at)} so far</span>` : took(one.seconds)}</td>
-        <td class="tabular at-end" title=${dateTime(one.began_at)}>${recent(one.began_at)}</td>
-        <td class="at-second"><${Value} cut>${one.type}<//></td>
-        <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>
-        <td class="text" title=${said(one.sentence)}><span>${said(inShort(one.sentence, one.participants, short))}</span></td>
-        <td class="name" title=${visible(one.participants.join(", "))}>${visible(few(one.participants.map(short)))}</td>
-        ${several && html`<td><${Value} cut>${one.vhost}<//></td>`}
-      </tr>`}
-  <//>`;
-}
-
-const few = (names) =>
-  names.slice(0, FEW).join(", ") + (names.length > FEW ? ` and ${names.length - FEW} more` : "");
 
 function NoneFound({ find, filtered, further }) {
   if (further) return html`<${Empty} title="None among the newest events">Older ones were not looked at yet: show older.<//>`;

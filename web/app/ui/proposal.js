@@ -26,10 +26,10 @@ const adoptions = signal({});
 const note = (vhost, adoption) => (adoptions.value = { ...adoptions.peek(), [vhost]: adoption });
 
 /**
- * `more` is said behind how many publishes it joins; `show` is what leads to a look at it. `onChange` is told
+ * `lead` is said before it, `more` is said behind how many publishes it joins; `show` is what leads to a look at it. `onChange` is told
  * what holds for all that is stored from now on, null if it was taken back.
  */
-export function ProposalLine({ vhost, proposal, more, show, onChange }) {
+export function ProposalLine({ vhost, proposal, lead, more = "", show, onChange }) {
   const { adopted = null, job: id = null, isTold = true } = adoptions.value[vhost] ?? {};
   const job = useJob(id);
   const ended = job && hasEnded(job);
@@ -51,7 +51,7 @@ export function ProposalLine({ vhost, proposal, more, show, onChange }) {
   const busy = id !== null && !ended;
   const refused = mayWrite.value ? undefined : "Only an administrator may adopt it";
   return html`<div class="alert calm proposal-line" role="status">
-    <p>${adopted
+    <p>${!adopted && lead} ${adopted
       ? `Adopted: ${visible(one.says)}. ${past(job, busy)}`
       : `${visible(one.says)}: it would join ${count(one.joins)} of ${count(one.of)} publishes${visible(more)} to what led to them (${visible(one.certainty)}).`}${one.alone != null && html` <strong>Only messages of user <${Value}>${one.alone}<//> carry it.</strong>`}</p>
     ${!adopted && show}

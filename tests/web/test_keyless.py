@@ -1,0 +1,110 @@
+"""Messages that carry no key: said once, with the remedy, and folded where many are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web.conftest import OpenPage
+from tests.web.past import Past
+from tests.web.service import Served
+from tests.web.stories import AUDITOR, BILLING, SHOP, STOCK, Story, tell_plain
+from tests.web.test_accessibility import settled, violations
+from tests.web.test_proposals import propose
+
+TIMES = "\u00d7"
+LIST = "Conversations, newest first"
+REMEDY = "have each message name what led to it: its message_id, in a header causation_id"
+
+
+def tell_keyless(world: Past, times: int = 5) -> list[int]:
+    """Orders without a key, of which each last message dies in stock; returns what billing got."""
+    placed = []
+    for number in range(times):
+        story = Story(world, f"order-{number}")
+        order = story.publish(0, SHOP, "order.new", ("billing",), correlation_id="")
+        story.deliver(15, BILLING, order, "billing")
+        paid = story.publish(40, BILLING, "paid", ("stock",), named=False, correlation_id="")
+        story.deliver(60, STOCK, paid, "stock")
+        story.deliver(80, AUDITOR, paid, "dead", "dead_lettered", "stock")
+        placed.append(order)
+    return placed
+
+
+def keyless(serve: Callable[[Past], Served]) -> tuple[Served, list[int]]:
+    world = Past()
+    placed = tell_keyless(world)
+    return serve(world), placed
+
+
+def first_cells(page: Page) -> list[str]:
+    return page.get_by_role("group", name=LIST).locator("tbody td:nth-child(1)").all_inner_texts()
+
+
+def test_alike_messages_are_one_row_that_opens_to_each(
+    serve: Callable[[Past], Served], open_page: OpenPage
+) -> None:
+    server, placed = keyless(serve)
+    page = open_page(server, "#/conversations?vhost=%2F")
+    died = page.get_by_role("row", name=f"paid {TIMES} 5")
+    expect(died).to_contain_text("billing → stock; died in stock")
+    expect(died).to_contain_text("failed")
+    placed_row = page.get_by_role("row", name=f"order.new {TIMES} 5")
+    expect(placed_row).to_contain_text("shop → billing")
+    assert sum(TIMES in cell for cell in first_cells(page)) == len(first_cells(page)) == 2
+    placed_row.get_by_role("button").click()
+    singles = [f"#{event}" for event in reversed(placed)]
+    expect(page.locator("td.inner")).to_have_text(singles)
+    settled(page)
+    assert not violations(page)
+    page.get_by_role("link", name=singles[0], exact=True).click()
+    expect(page.get_by_role("heading", name="order.new")).to_be_visible()
+
+
+def test_the_remedy_is_said_once(serve: Callable[[Past], Served], open_page: OpenPage) -> None:
+    server, placed = keyless(serve)
+    page = open_page(server, "#/conversations?vhost=%2F")
+    expect(page.get_by_text("These messages carry no key, so each stands alone.")).to_have_count(1)
+    expect(page.get_by_text(REMEDY)).to_have_count(1)
+    expect(page.get_by_text("to know, have messages carry")).to_have_count(0)
+    propose(server, placed[-1])
+    page.reload()
+    notice = page.locator(".proposal-line")
+    expect(notice).to_contain_text("These messages carry no key, so each stands alone.")
+    expect(notice).to_contain_text("order in the body ties messages together")
+    expect(page.get_by_text(REMEDY)).to_have_count(0)
+    notice.get_by_role("button", name="Adopt").click()
+    expect(notice.get_by_text("These messages carry no key")).to_have_count(0)
+    expect(page.get_by_label("Follow")).to_have_value("conversation")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_orders_with_a_key_stay_rows_of_their_own(
+    serve: Callable[[Past], Served], open_page: OpenPage, width: int
+) -> None:
+    world = Past()
+    for number in range(12):
+        tell_plain(world, f"order-{number}")
+    tell_keyless(world, 2)
+    tell_keyless(world, 1)
+    page = open_page(serve(world), "#/conversations?vhost=%2F", width=width)
+    expect(page.get_by_role("link", name="order-11", exact=True)).to_be_visible()
+    expect(page.get_by_text("carry no key")).to_have_count(0)
+    folded = page.get_by_role("button", name="3 without a key")
+    expect(folded).to_have_count(2)
+    folded.first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("td.inner")).to_have_count(3)
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("td.inner a").first).to_be_focused()
+
+
+def test_a_phone_shows_the_way_of_a_message(
+    serve: Callable[[Past], Served], open_page: OpenPage
+) -> None:
+    server, _ = keyless(serve)
+    page = open_page(server, "#/conversations?vhost=%2F", width=390)
+    expect(page.get_by_text("billing → stock; died in stock")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
