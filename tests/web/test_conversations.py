@@ -100,7 +100,7 @@ def test_what_is_known_exactly_is_drawn_beside_what_is_estimated(
     times = page.get_by_role("region", name="Where the time went")
     expect(times).to_contain_text("250 ms")
     expect(times).to_contain_text("held and rejected by stock")
-    waits = page.get_by_role("region", name="Why it failed")
+    waits = page.get_by_role("region", name="What to do")
     expect(waits).to_contain_text("mailer has payment.done in hand since")
     row(page, "order.new").first.click()
     detail = page.locator(".conv-detail")
@@ -318,7 +318,7 @@ def test_the_one_who_rejected_is_who_the_broker_s_act_says(told: Told, open_page
     )
     printed = told.event("receipt.print", "printer")
     assert by == printed
-    assert text == "order-1234 failed: rejected by stock"
+    assert text == "order-1234 failed: receipt.print rejected by stock"
     assert "held by stock and back in its queue, then shop" in times[1]
     assert "dead letter, 643 ms held and rejected by stock, then auditor" in times[2]
     assert times[1].endswith(f"shop, back in its queue (#{printed})")
@@ -519,9 +519,8 @@ def test_an_order_number_leads_from_the_overview_to_its_conversation(
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="order-1234")).to_be_visible()
     expect(page.locator(".conv-sentence")).to_have_text(
-        "order.new led to 4 more messages in 2.1 s. 1 died in printer. 1 was not handed over yet."
-        " auditor has published nothing since it was handed a message here, but"
-        " still may."
+        "order.new led to 4 more messages in 2.1 s. auditor has published nothing since it was"
+        " handed a message here, but still may."
     )
     assert page.url.endswith(f"#/conversations?event={told.order}")
 
@@ -635,7 +634,7 @@ def test_a_strip_counts_the_states_and_an_order_that_is_stuck_says_where_and_how
     expect(head.locator(".conv-state summary")).to_have_text("waiting")
     expect(head.locator(".conv-state + span")).to_have_text(re.compile(r"in stock for \d+ min"))
     expect(head).to_contain_text(re.compile(r"\d+ min \d+ s ago; its last event came after < 1 ms"))
-    expect(head).to_contain_text(re.compile(r"order.new still waits in stock, for \d+ min"))
+    expect(head).to_contain_text("No consumer took order.new: see who takes from stock.")
     expect(page.locator(".conv-axis-time")).to_contain_text("5 min")
     first = page.get_by_role("region", name="Where the time went").get_by_role("listitem").first
     expect(first).to_have_text(re.compile(r"^\d+ min \d+ s\s*waiting in stock, still$"))
@@ -773,10 +772,11 @@ def test_facts_come_first_why_it_failed_and_where_the_time_went(
     told: Told, open_page: OpenPage
 ) -> None:
     page = opened(told, open_page)
-    why = page.get_by_role("region", name="Why it failed")
-    expect(why).to_contain_text(
-        "receipt.print died in printer: rejected by stock; it went to queue orders.dead"
-    )
+    why = page.get_by_role("region", name="What to do")
+    expect(why).to_contain_text(re.compile(r"Look into the log of stock, [\d:.]+ to [\d:.]+\."))
+    expect(why).to_contain_text("It went to orders.dead, and auditor took it.")
+    why.get_by_text("Put back", exact=True).click()
+    expect(why.locator("code")).to_contain_text("routing_key=printer")
     expect(why).to_contain_text("order.shipped still waits in mail.out")
     time = page.get_by_role("region", name="Where the time went").get_by_role("listitem")
     expect(time).to_have_text(
@@ -789,8 +789,10 @@ def test_facts_come_first_why_it_failed_and_where_the_time_went(
     why.get_by_role("button").first.click()
     expect(page.locator(".drawer h2")).to_have_text(f"#{told.event('receipt.print', 'printer')}")
     expect(why).to_contain_text("No other like it is recorded.")
+    told_at = page.locator(".conv-head").get_by_text("rejected by stock")
+    expect(told_at).to_have_count(2)  # the verdict, and where the time went
     verdict = page.locator(".conv-state + span")
-    expect(verdict).to_have_text(re.compile(r"^rejected by stock, within \d\.\d s$"))
+    expect(verdict).to_have_text(re.compile(r"^receipt.print rejected by stock, within \d\.\d s$"))
 
 
 def test_what_is_known_against_it_is_said(
@@ -840,6 +842,8 @@ def test_put_together_by_another_way_it_may_be_larger(
     page.get_by_role("button", name="Conversation", exact=True).click()
     expect(page.get_by_role("treeitem")).to_have_count(2)
     expect(page.locator(".conv-verdict")).to_contain_text("payment.done reached no queue")
+    todo = page.get_by_role("region", name="What to do")
+    expect(todo).to_contain_text("Bind a queue to exchange orders for routing key payment.done")
     assert "via=conversation" in page.url
 
 
@@ -1034,7 +1038,7 @@ def test_a_waterfall_is_a_picture_that_says_what_and_when_and_where(
     page.get_by_role("button", name="Sentence").click()
     expect(page.get_by_text("Copied.")).to_be_visible()
     copied = page.evaluate("navigator.clipboard.readText()")
-    assert copied == "order-1234 failed: rejected by stock"  # when is not known
+    assert copied == "order-1234 failed: receipt.print rejected by stock"  # when is not known
 
 
 def test_a_message_is_drawn_below_the_copy_that_led_to_it(told: Told, open_page: OpenPage) -> None:

@@ -194,12 +194,14 @@ def test_sentences_of_arabic_names_are_read_in_their_order(
     arabic: Served, open_page: OpenPage, width: int
 ) -> None:
     page = open_page(arabic, "#/conversations?event=1", width=width)
-    headline = page.locator(".conv-sentence")
-    expect(headline).to_contain_text(f"died in \u2068{SHIPS}\u2069. ")
-    headline.evaluate("it => (it.style.whiteSpace = 'nowrap')")
-    words = [PLACED, "led to", "died in", SHIPS, ARABIC[3], "published"]
-    places = [headline.evaluate(LEFT_OF, word) for word in words]
-    assert places == sorted(places)
+    verdict = [RESERVED, "rejected by", ARABIC[3], "within"]
+    sentence = [PLACED, "led to", ARABIC[3], "published"]
+    for place, words in ((".conv-verdict > span", verdict), (".conv-sentence", sentence)):
+        line = page.locator(place)
+        expect(line).to_contain_text(f"\u2068{words[2]}\u2069")
+        line.evaluate("it => (it.style.whiteSpace = 'nowrap')")
+        places = [line.evaluate(LEFT_OF, word) for word in words]
+        assert places == sorted(places)
     page.goto(f"{arabic.url}/#/topology?vhost=%2F")
     node = page.locator(".flow-node.queues", has_text=ARABIC[1]).first
     expect(node).to_be_visible()

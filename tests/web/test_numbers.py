@@ -113,15 +113,22 @@ def test_page_and_command_line_have_the_sentences_of_the_api(
         assert lines[:2] == [sentence, ", ".join(filter(None, (state, answer["done_by"])))]
         page.goto(f"{shop.url}/#/conversations?event={one['root']}")
         head, names = page.locator(".conv-head"), answer["participants"]
-        expect(head.locator(".conv-sentence")).to_have_text(f"{in_short(sentence, names)}.")
+        parts = in_short(sentence, names).split(". ")
+        # What failed or waits is in the verdict and the facts, and not once more.
+        shown = [part for part in parts if not part[0].isdigit()]
+        expect(head.locator(".conv-sentence")).to_have_text(". ".join(shown) + ".")
         for message in answer["messages"]:
             if (failed := message["failure_sentence"]) is not None:
                 failures += 1
-                facts = head.locator(".conv-facts")
-                expect(facts).to_contain_text(in_short(failed, names))
+                what, by, to = REJECTED.fullmatch(in_short(failed, names)).groups()
+                expect(head.locator(".conv-verdict")).to_contain_text(f"{what} {by}, within")
+                expect(head.locator(".conv-facts")).to_contain_text(f"It went to {to}")
                 [line] = [line for line in lines if line.lstrip().startswith("failed: ")]
                 assert f"failed: {failed}".startswith(line.strip().removesuffix("…"))
     assert failures
+
+
+REJECTED = re.compile(r"(\S+) died in \S+: (rejected by \S+); it went to queue (\S+)")
 
 
 def in_short(sentence: str, participants: list[dict[str, Any]]) -> str:

@@ -224,7 +224,7 @@ def ask_of_an_order(hand: Hand) -> None:
     expect(message(page, "OrderPlaced")).to_be_visible()
     hand.answered("what happened to the order?")
     expect(page.locator(".conv-verdict")).to_contain_text("rejected by billing, within")
-    expect(page.get_by_role("region", name="Why it failed")).to_contain_text("rejected by billing")
+    expect(page.get_by_role("region", name="What to do")).to_contain_text("the log of billing")
     hand.answered("why, and who?")
     times = page.get_by_role("region", name="Where the time went")
     part = times.get_by_role("listitem").first
@@ -452,7 +452,7 @@ def test_a_failure_leads_to_all_that_are_like_it(shop: Served, open_page: OpenPa
     page = open_page(shop)
     find(Hand(page, shop.url), SOUGHT)
     alike = [one for one in orders()[SHOP] if one.fails]
-    why = page.get_by_role("region", name="Why it failed")
+    why = page.get_by_role("region", name="What to do")
     link = why.get_by_role("link", name=f"{len(alike) - 1} others like it since")
     expect(link).to_have_text(re.compile(r" since \d\d:\d\d:\d\d$"))
     link.click()

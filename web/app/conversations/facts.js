@@ -1,15 +1,14 @@
 // A conversation at a glance: what happened, why, and where the time went.
 import { html } from "../core/html.js";
-import { api } from "../core/api.js";
-import { ageOf, dateTime, moment, percent, plural, said, seconds as took, times, visible } from "../core/format.js";
-import { useResource } from "../core/resource.js";
-import { href, hrefFailures, hrefHere } from "../core/route.js";
+import { ageOf, dateTime, percent, plural, said, seconds as took, times, visible } from "../core/format.js";
+import { href, hrefHere } from "../core/route.js";
 import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
 import { NARROW } from "../ui/width.js";
-import { failuresOf, heldOf, nameOf, partsOf, retriedOf, waitingOf } from "./model.js";
+import { failuresOf, nameOf, partsOf, retriedOf, waitingOf } from "./model.js";
 import { slowText } from "./waterfall-layout.js";
-import { partText, Position, reasonsOf, State, STATES, subjectOf, verdictOf } from "./words.js";
+import { Step, Why } from "./why.js";
+import { briefOf, partText, Position, reasonsOf, State, STATES, subjectOf, verdictOf } from "./words.js";
 
 const MOST = 3;
 // The list again as it was; a list cannot be put together by *All possible*, so not by the way of one conversation.
@@ -30,7 +29,7 @@ export function Facts({ model, slow, tools, onSelect }) {
       <div class="right">${tools}</div>
     </div>
     <${Standing} model=${model} slow=${slow} />
-    <p class="conv-sentence">${said(answer.sentence)}${/[.!?]$/.test(answer.sentence) ? "" : "."}</p>
+    <p class="conv-sentence">${said(briefOf(answer))}</p>
     ${answer.remaining && html`<p class="conv-remaining">${said(answer.remaining.sentence)}.</p>`}
     <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>, ${answer.position ? `${ageOf(answer.began_at)} ago; its last event came after` : "took"} ${took(answer.seconds)}:
       ${" "}${plural(counts.messages, "message")}, ${plural(counts.deliveries, "delivery", "deliveries")},
@@ -67,10 +66,6 @@ function Further({ answer, onSelect }) {
       (one) => html`; <${Step} event=${one.event} onSelect=${onSelect} />: <${Crossing} key=${one.event} crossing=${one} to=${conversation} />`)}.`;
 }
 
-function Step({ event, onSelect, children }) {
-  return html`<button type="button" class="as-link" onClick=${() => onSelect(event)}>${children ?? `#${event}`}</button>`;
-}
-
 /** The first of some `items`, each as `children` makes a line of it; nothing where there are none. */
 function Listed({ id, title, items, children }) {
   if (!items.length) return null;
@@ -94,49 +89,6 @@ function Retried({ model, onSelect }) {
 const Slow = ({ slow, onSelect }) => html`<${Listed} id="conv-slow" title="Longer than usual" items=${slow}>
   ${({ message, bar }) => html`<li key=${`${bar.event} ${bar.kind}`}>
     <${Step} event=${bar.event} onSelect=${onSelect}><bdi>${visible(message.type)}</bdi>: ${slowText(bar)}<//></li>`}<//>`;
-
-/** The number of failures like one, and since when: a link to all of them. */
-function Alike({ vhost, of: { message: { type }, failure: { kind, queue, reason, exception } } }) {
-  const those = { vhost, kind, queue, reason, type, exception };
-  const { data } = useResource((signal) => api.failures({ ...those, limit: 1 }, signal), [JSON.stringify(those)], { every: 0 });
-  const others = (data?.counted ?? 0) - 1;
-  if (others === 0 && data.counted_all) return html`<span class="soft">No other like it is recorded.</span>`;
-  const since = data?.groups[0]?.first_at;
-  return html`<a href=${hrefFailures(those)}>${others > 0 ? `${plural(others, "other")}${data.counted_all ? "" : " or more"} like it${since ? ` since ${moment(since)}` : ""}` : "all like it"}</a>`;
-}
-
-function Why({ model, onSelect }) {
-  const failures = failuresOf(model);
-  const waiting = waitingOf(model);
-  const held = heldOf(model);
-  if (!failures.length && !waiting.length && !held.length) return null;
-  return html`<section aria-labelledby="conv-why">
-    <h2 id="conv-why">${model.answer.via === "any" ? "What failed, and what waits" : model.answer.state === "failed" ? "Why it failed" : failures.length ? "What came back" : "What it waits for"}</h2>
-    <ul>
-      ${failures.slice(0, MOST).map(
-        (one) => html`<li key=${one.message.event}>
-          <${Step} event=${one.by?.event ?? one.message.event} onSelect=${onSelect}>${said(one.message.failure_sentence)}<//>
-          <br /><${Alike} vhost=${model.answer.vhost} of=${one} />
-          ${one.failure.exception && html`<code class="conv-exception">${visible(one.failure.exception)}</code>`}
-        </li>`,
-      )}
-      ${failures.length > MOST && html`<li class="soft">and ${plural(failures.length - MOST, "further failure")}</li>`}
-      ${waiting.slice(0, MOST).map(
-        ({ message, queue }) => html`<li key=${`${message.event} ${queue}`}>
-          <${Step} event=${message.event} onSelect=${onSelect}>${visible(message.type)} still waits<//> in <${Queue} vhost=${model.answer.vhost} name=${queue} />, for ${ageOf(message.at)}
-        </li>`,
-      )}
-      ${waiting.length > MOST && html`<li class="soft">and ${plural(waiting.length - MOST, "further message")} waiting</li>`}
-      ${held.slice(0, MOST).map(
-        ({ message, delivery }) => html`<li key=${delivery.event}>
-          <${Step} event=${delivery.event} onSelect=${onSelect}>${visible(nameOf(model.names, delivery.participant))} has
-            ${" "}${visible(message.type)} in hand since ${dateTime(delivery.at)}<//>
-        </li>`,
-      )}
-      ${held.length > MOST && html`<li class="soft">and ${plural(held.length - MOST, "further message")} in hand</li>`}
-    </ul>
-  </section>`;
-}
 
 /** The place of what is not over: its time is beyond the critical path, which ends with the last event. */
 function Still({ model, onSelect }) {

@@ -45,6 +45,12 @@ export function reasonsOf({ sentence: text, done_by: basis, state, counts, posit
   ].filter(Boolean);
 }
 
+/** A conversation's sentence, but for what the verdict and the facts below say of the same messages. */
+export function briefOf({ sentence: text, via }) {
+  const isKept = (part) => via === "any" || !/^\d/.test(part) || / (?:back in|left by) /.test(part);
+  return text.split(/\. (?=\S)/).filter(isKept).map((part) => (/[.!?]$/.test(part) ? part : `${part}.`)).join(" ");
+}
+
 /** By what a conversation is put together. */
 export const WAYS = [
   ["links", "Links", "What is certain: messages, links to what they name as their cause, and what the broker did"],
@@ -71,7 +77,7 @@ export function titleOf(answer) {
   return [subjectOf(answer), ...parts].filter(Boolean).map((part) => visible(part)).join(" · ");
 }
 
-/** The words behind a state that is over: `rejected by billing, after 795 ms`, `in 1.3 s, redelivered once`. */
+/** The words behind a state that is over: `OrderChecked rejected by billing, after 795 ms`, `in 1.3 s, redelivered once`. */
 export function verdictOf(model) {
   const { state, seconds, counts: { redeliveries } } = model.answer;
   const [failure] = state === "failed" ? failuresOf(model) : [];
@@ -81,7 +87,7 @@ export function verdictOf(model) {
   return [`in ${took(seconds)}`, again].filter(Boolean).join(", ");
 }
 
-/** `order-1234 failed: rejected by billing 09:25:55, after 921 ms`: for a chat or a ticket. */
+/** `order-1234 failed: OrderChecked rejected by billing 09:25:55, after 921 ms`: for a chat or a ticket. */
 export function summaryOf(model) {
   const { via, state, began_at: began, seconds, sentence: summary } = model.answer;
   const what = visible(subjectOf(model.answer)) + (via === "any" ? "" : ` ${stateWord(state)}`);
@@ -106,8 +112,11 @@ function momentText(failure) {
   return failure.letter ? `, within ${took(failure.letter.offset)}` : "";
 }
 
+/** The message that failed, why and by whom, without where it went from there. */
 function briefText({ message, failure: { kind, reason }, by }, names) {
-  return kind === "died" && reason === "rejected" && by ? `rejected by ${visible(nameOf(names, by.participant))}` : said(message.failure_sentence);
+  return kind === "died" && reason === "rejected" && by
+    ? `${visible(message.type)} rejected by ${visible(nameOf(names, by.participant))}`
+    : said(message.failure_sentence.replace(/; (?:it went to queue|put back as) .*$/, ""));
 }
 
 /** A copy's time before a delivery: `20 ms waiting in billing`, `1.2 s held and rejected by stock`. */

@@ -1,10 +1,10 @@
 // Failures as tables: by group, and each by itself.
 import { html } from "../../core/html.js";
-import { count, dateTime, exchangeName, plural, recent, visible } from "../../core/format.js";
+import { count, dateTime, exchangeName, plural, recent } from "../../core/format.js";
 import { href, hrefHere } from "../../core/route.js";
-import { CopyButton } from "../../ui/copy.js";
 import { Queue, Value } from "../../ui/marks.js";
 import { shortOf } from "../../ui/names.js";
+import { PutBack } from "../../ui/put-back.js";
 import { Table } from "../../ui/table.js";
 import { KindMark } from "../../ui/failure-mark.js";
 
@@ -66,7 +66,7 @@ function Item({ item, several, hasException, short }) {
     <td class="at-first-end"><${KindMark} kind=${item.kind} reason=${item.reason} vhost=${item.vhost} />${times > 1 && html` <span class="soft small">${plural(times, "time")}</span>`}</td>
     <td class="name">${item.queue == null
       ? html`<span class="soft">sent to</span> ${exchangeName(item.exchange)}`
-      : html`<${Queue} vhost=${item.vhost} name=${item.queue} />`}${to && html` → <${Queue} vhost=${item.vhost} name=${to} />`}<${Back} event=${item.put_back} command=${item.remedy} /></td>
+      : html`<${Queue} vhost=${item.vhost} name=${item.queue} />`}${to && html` → <${Queue} vhost=${item.vhost} name=${to} />`}${item.put_back && html`<br />`}<${PutBack} event=${item.put_back} command=${item.remedy} /></td>
     <td class="name">${by
       ? html`<${By} name=${short(by.name)} handed=${handed} />`
       : html`<span class="soft">nobody; published by ${item.publisher ? html`<${Value}>${short(item.publisher.name)}<//>` : "an unknown"}</span>`}</td>
@@ -79,13 +79,6 @@ function Item({ item, several, hasException, short }) {
 /** A failure without its message: at best there is one that it may be. */
 const Unnamed = ({ candidate }) => html`<br /><span class="soft small">of which message: not known${candidate &&
   html`; it may be <a href=${hrefHere({ event: String(candidate) })} title="The newest delivery of the same body to the participant that reports the failure">#${candidate}</a>`}</span>`;
-
-/** The publish that put a dead message back, or the command that would. */
-function Back({ event, command }) {
-  if (event) return html`<br /><a class="small" href=${hrefHere({ event: String(event) })}>put back as #${event}</a>`;
-  return command && html`<details class="small"><summary title="How it is published into the queue where it died">Put back</summary>
-    <code>${visible(command)}</code> <${CopyButton} text=${() => command} label="Copy" title="Copy the command" /></details>`;
-}
 
 /** The participant that was handed the message last, and the delivery. */
 function By({ name, handed }) {
