@@ -47,9 +47,9 @@ def is_put_off(death: Death, handed_from: Collection[str]) -> bool:
     return death.reason == "expired" and death.queue not in handed_from
 
 
-LossWord: TypeAlias = Literal["queue_deleted", "not_there", "left", "equal", "unread"]
+LossWord: TypeAlias = Literal["queue_deleted", "not_there", "left", "equal", "unread", "returned"]
 
-NOT_FINAL = frozenset({"left", "equal", "unread"})
+NOT_FINAL = frozenset({"left", "equal", "unread", "returned"})
 
 
 class Loss(NamedTuple):
@@ -57,7 +57,7 @@ class Loss(NamedTuple):
 
     It may be older than ``noticed_at``. ``left``: nobody knows how, and it may be elsewhere.
     ``equal``: it or an equal one was handed over. ``unread``: a delivery from its queue, perhaps
-    its own, is in quarantine.
+    its own, is in quarantine. ``returned``: it had been handed over, and was back in its queue.
     """
 
     noticed_at: Microseconds
@@ -71,7 +71,7 @@ class Loss(NamedTuple):
     @property
     def state(self) -> Literal["gone", "handed_over"]:
         """The copy's state; ``handed_over`` also if only it or an equal one was."""
-        return "handed_over" if self.reason in ("equal", "unread") else "gone"
+        return "handed_over" if self.reason in ("equal", "unread", "returned") else "gone"
 
     def remark(self, exchange: str | None) -> str:
         """A copy's fate, in words."""
@@ -86,6 +86,7 @@ _REMARKS: Mapping[LossWord, Sentence] = {
     "unread": Sentence.unread_copy,
     "not_there": Sentence.absent_copy,
     "left": Sentence.left_copy,
+    "returned": Sentence.left_again,
     "queue_deleted": Sentence.deleted_copy,
 }
 

@@ -135,9 +135,11 @@ class Sentence(enum.StrEnum):
         "left its queue {time}: purged, dropped, handed over in a gap, moved by a local shovel,"
         " or dead-lettered elsewhere"
     )
+    left_again = "was back in its queue, and left it {time}: purged, expired, or dropped"
     deleted_copy = "was deleted with its queue {time}{doubt}"
     mortal_copy = "not handed over: it waits, or has expired (after {limit} ms), or was dropped"
     waiting_copy = "not handed over: it waits, or was dropped, or expired by its queue's own time"
+    returned_copy = "back in its queue, not handed over again: it waits, or expired, or was dropped"
     moved_copy = "waits, or was moved and handed over from {queues}"
     direct_reply = "went to its caller untraced, or to nobody"
 

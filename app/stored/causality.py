@@ -271,6 +271,13 @@ class HeldCopies(msgspec.Struct, frozen=True, kw_only=True):
     late: Annotated[bool, "Whether the oldest has been in hand for longer than that, and 1 s."]
 
 
+class ReturnedCopy(NamedTuple):
+    """A copy that came back to its queue, by its publish."""
+
+    event: int
+    queue: str
+
+
 class QueueFlow(msgspec.Struct, frozen=True, kw_only=True):
     """The messages of a participant that an exchange routed to a queue, or that came from there."""
 

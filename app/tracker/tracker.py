@@ -20,6 +20,7 @@ from app.tracker._pass import Stamping, SteadyTime
 from app.tracker.events import (
     Checkpoint,
     DeliveryOrigin,
+    LostCopy,
     Omission,
     PendingCopy,
     Reference,
@@ -314,6 +315,10 @@ class Tracker(Stamping):
         """Note that a copy is gone (`LostCopy`)."""
         is_unread = self._unread.get(copy.queue, -1) >= copy.recorded_at
         self._matcher.lose(copy, moment, "unread" if is_unread else reason)
+
+    def note_lost(self, copy: LostCopy) -> None:
+        """Note that a copy is gone which had been handed over, and came back."""
+        self._matcher.copies.newly_lost.append(copy)
 
     def suspects(self) -> list[Reference | None]:
         """The events after which publishes are probably missing, found newly (`Suspicion`)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -28,9 +29,9 @@ from model.happened import Cause, ConversationEvent
 from model.slack import critical_path, slacks
 from model.sound import join_names
 from model.texts import is_reply
-from model.times import Duration
+from model.times import Duration, Microseconds
 from model.wording import Sentence
-from model.words import Disposition, EventType, Match, Via
+from model.words import BACK, Disposition, EventType, Match, Via
 
 
 def conversation_of(
@@ -201,12 +202,15 @@ class _Assembly:
     ) -> Copy:
         if deliveries:
             dead = [event.queue for event in deliveries if event.match is Match.dead_lettered]
-            return Copy(
+            copy = Copy(
                 queue,
                 "dead_lettered" if dead else "handed_over",
                 tuple(dict.fromkeys(name for name in dead if name)),
                 tuple(map(self._delivery, deliveries)),
             )
+            # Without the publish the next delivery is a message of its own.
+            is_back = deliveries[-1].settlement in BACK and deliveries[-1] is not head
+            return _back(copy, head, loss) if is_back and not dead else copy
         state: CopyWord = "waiting"
         remark = remark_of(head)
         if origins := self.members.unrouted_queues(head):
@@ -217,7 +221,8 @@ class _Assembly:
             remark = Sentence.direct_reply
         elif loss is not None:
             state, remark = loss.state, loss.remark(head.exchange)
-        return Copy(queue, state, (), (), remark, loss)
+        since = head.recorded_at if state == "waiting" else None
+        return Copy(queue, state, (), (), remark, loss, since)
 
     def _delivery(self, delivery: ConversationEvent) -> Delivery:
         events = self.members.events
@@ -249,3 +254,13 @@ class _Assembly:
             self.members.acts(delivery.id),
             None if settled is None else Duration(settled),
         )
+
+
+def _back(copy: Copy, head: ConversationEvent, loss: Loss | None) -> Copy:
+    """A copy that came back to its queue: it waits there, unless it is known to have left it."""
+    last = copy.deliveries[-1].record
+    since = last.settled_at or last.recorded_at
+    if loss is not None and loss.noticed_at >= since:
+        return replace(copy, remark=loss.remark(head.exchange), loss=loss)
+    remark, at = Sentence.returned_copy, Microseconds(since)
+    return replace(copy, state="waiting", remark=remark, waits_since=at)

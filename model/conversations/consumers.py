@@ -23,6 +23,7 @@ FEW, FEW_PATIENCE = 32, 60_000_000
 """Whoever never published, and was handed fewer messages than the first number, may have all of
 them in work, and is waited for so long at least (µs)."""
 NO_PACE = Pace()
+_NOT_WITH_IT = (Disposition.rejected, Disposition.in_hand, Disposition.returned)
 
 
 class PublisherRecord(NamedTuple):
@@ -101,9 +102,9 @@ def silent_consumers(
     Silent ones have published outside the conversation since; pending ones have published nothing
     since, though they do for other messages, or never yet, but were handed it just now; for halves
     another may have published.
-    Deliveries that were rejected or are in hand do not count, nor ``dead_ends`` whose participants
-    have had their time, and explain all that they published since. Suggestions count as neither
-    named nor part of the conversation.
+    Deliveries that were rejected, given back or are in hand do not count, nor ``dead_ends`` whose
+    participants have had their time, and explain all that they published since. Suggestions count
+    as neither named nor part of the conversation.
     """
     if via is Via.any:
         return NO_SILENCE
@@ -124,7 +125,7 @@ def silent_consumers(
     for event in members.events.values():
         if event.type is not EventType.received or event.mover or event.id in caused:
             continue
-        if event.settlement in (Disposition.rejected, Disposition.in_hand):
+        if event.settlement in _NOT_WITH_IT:
             continue
         record = publishers.get(event.participant)
         message = members.message_of(event.id)

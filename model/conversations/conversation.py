@@ -37,7 +37,7 @@ class Counts(NamedTuple):
     deliveries: int
     redeliveries: int
     deaths: Annotated[int, "Deliveries of messages that had died."]
-    waiting: Annotated[int, "Copies in queues that were not handed over."]
+    waiting: Annotated[int, "Copies in queues that were not handed over, or not again."]
     participants: int
 
 

@@ -14,7 +14,7 @@ from model.happened import Cause, ConversationEvent
 from model.sound import join_names
 from model.times import Duration, Microseconds
 from model.wording import Sentence
-from model.words import Match, Via
+from model.words import BACK, Match, Via
 
 CopyWord: TypeAlias = Literal["handed_over", "waiting", "dead_lettered", "gone"]
 FailureWord: TypeAlias = Literal["died", "error_queue", "unroutable", "came_back", "gone"]
@@ -23,8 +23,9 @@ FailureWord: TypeAlias = Literal["died", "error_queue", "unroutable", "came_back
 class Outcome(enum.StrEnum):
     """The outcome of a message, or of all of a conversation, as far as is known.
 
-    A message is ``open`` while somebody has it in hand. It is ``unknown`` where it or an equal one
-    was handed over, and where it was rejected: it may be a dead letter that nobody was handed yet.
+    A message is ``open`` while somebody has it in hand, and ``waiting`` also where it is back in
+    its queue. It is ``unknown`` where it or an equal one was handed over, and where it was
+    rejected: it may be a dead letter that nobody was handed yet.
     A conversation is ``open`` where a consumer of its messages has not settled one, has published
     for one just now, has published since without naming a cause or beginning another, or usually
     publishes for what it is handed, or has only begun to receive, and has not published since: the
@@ -55,14 +56,22 @@ class Copy:
 
     queue: str
     state: Annotated[
-        CopyWord, "`handed_over` also where it or an equal message was, which `remark` says."
+        CopyWord,
+        "`handed_over` also where it or an equal message was, which `remark` says; `waiting` also "
+        "where it came back to its queue, and was not handed over again.",
     ]
     dead_lettered_to: tuple[str, ...]
     deliveries: tuple[Delivery, ...]
-    remark: Annotated[str | None, "What became of it where no delivery is known to be of it."] = (
-        None
-    )
+    remark: Annotated[str | None, "What became of it where nobody is known to have it."] = None
     loss: Annotated[Loss | None, INNER] = None
+    waits_since: Annotated[
+        Microseconds | None, "Of one that waits: when it was published, or came back."
+    ] = None
+
+    @property
+    def returns(self) -> int:
+        """The times that it came back to its queue, as far as is known."""
+        return sum(delivery.settlement in BACK for delivery in self.deliveries)
 
 
 @dataclass(frozen=True, slots=True)

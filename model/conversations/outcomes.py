@@ -94,16 +94,11 @@ def is_in_hand(delivery: Delivery) -> bool:
     return delivery.settlement is Disposition.in_hand
 
 
-def is_back(copy: Copy) -> bool:
-    """Tell whether it was back in its queue, and not handed over again: it waits, or has died."""
-    return bool(copy.deliveries) and copy.deliveries[-1].settlement in BACK
-
-
 def _is_vague(copy: Copy) -> bool:
     """Tell whether a copy's consumer is unknown, or its fate elsewhere, or after a rejection."""
     last = copy.deliveries[-1] if copy.deliveries else None
-    is_gone = last is None or last.settlement is Disposition.rejected or last.mover is not None
-    return is_gone or is_back(copy)
+    is_off = last is not None and last.settlement in (Disposition.rejected, *BACK)
+    return last is None or is_off or last.mover is not None
 
 
 def outcome_of(messages: Sequence[Message], is_open: bool, *, is_known: bool) -> Outcome:

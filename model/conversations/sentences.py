@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from model.conversations.consumers import NO_SILENCE, Silence
 from model.conversations.conversation import Counts
 from model.conversations.messages import FailureWord, Message
-from model.conversations.outcomes import is_back, is_in_hand
+from model.conversations.outcomes import is_in_hand
 from model.happened import ConversationEvent
 from model.sound import join_names
 from model.wording import Sentence
@@ -73,10 +73,11 @@ def sentence_of(
     failures = Counter((f.kind, f.queue) for f in (message.failure for message in messages) if f)
     for (kind, queue), times in failures.most_common(3):
         add(_MANY_FAILED[kind], times, queue=str(queue))
-    if counts.waiting:
-        add(Sentence.many_waiting, counts.waiting)
     copies = [copy for message in messages for copy in message.copies]
-    for queue, times in Counter(copy.queue for copy in copies if is_back(copy)).most_common(3):
+    back = Counter(copy.queue for copy in copies if copy.waits_since and copy.returns)
+    if counts.waiting > back.total():
+        add(Sentence.many_waiting, counts.waiting - back.total())
+    for queue, times in back.most_common(3):
         add(Sentence.many_back, times, queue=queue)
     deliveries = [delivery for copy in copies for delivery in copy.deliveries]
     for mover, times in Counter(d.mover for d in deliveries if d.mover).most_common(3):

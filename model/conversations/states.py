@@ -44,7 +44,8 @@ class Position(NamedTuple):
 
     queue: Annotated[str | None, "The queue in which the oldest copy waits."]
     holder: Annotated[str | None, "Else who holds the oldest delivery, or was handed the last."]
-    since: Annotated[Microseconds, "When that message was published, or handed over."]
+    since: Annotated[Microseconds, "When that was published, came back, or was handed over."]
+    returns: Annotated[int, "How often it came back to the queue in which it waits."] = 0
 
 
 def conversation_state(outcome: Outcome, messages: Sequence[Message]) -> State:
@@ -80,10 +81,10 @@ def position_of(state: State, messages: Sequence[Message]) -> Position | None:
     if state not in (State.waiting, State.in_work, State.unknown):
         return None
     waiting = (
-        Position(copy.queue, None, message.at)
+        Position(copy.queue, None, copy.waits_since, copy.returns)
         for message in messages
         for copy in message.copies
-        if copy.state == "waiting"
+        if copy.waits_since is not None
     )
     deliveries = [*_deliveries(messages)]
     in_hand = filter(is_in_hand, deliveries)

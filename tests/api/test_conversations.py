@@ -195,7 +195,12 @@ async def test_an_order_is_in_the_queue_where_its_oldest_copy_waits(
     ]
     since, queue = min(waits)
     assert answer["state"] == "waiting"
-    assert answer["position"] == {"queue": queue, "holder": None, "since": since}
+    assert answer["position"] == {
+        "queue": queue,
+        "holder": None,
+        "since": since,
+        "returns": 0,
+    }
 
 
 @pytest.mark.parametrize("query", ["message_id=m1", "correlation_id=m1", "header.tenant=a"])

@@ -27,7 +27,7 @@ from tools.servers.postgres import shipped
 
 CHECKOUT = Path(__file__).parents[2]
 TABLES = {*metadata.tables, "keys", "alembic_version"}
-NEWEST = "r0006"
+NEWEST = "r0007"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -72,7 +72,7 @@ async def test_sqlite_counts_few_events_of_a_span_from_their_own_index(tmp_path:
         for each in metadata.tables["events"].indexes
         if each.dialect_options["sqlite"]["where"] is not None and "id" in each.columns
     }
-    assert len(few) == 7
+    assert len(few) == 8
     async with locked_connection(url) as connection:
         for name, condition in few.items():
             query = (
@@ -175,6 +175,7 @@ PUBLISHED = {
     "r0004_pruned.py": "a8ec53b6178cf5d58c215cd7fc5d426ebfe6acc7dbe83eea3ab91f2d78688322",
     "r0005_redactions.py": "bbf8e85cedc4edf5304ae2941a63e0a1e995aa43a4fddb3b1d42cc66b44459f8",
     "r0006_spans.py": "e52ca358364a92c18cd2ba03b5ab46122da2cfee2ea5588eaade1f28772d6d24",
+    "r0007_back.py": "4e0ab8b481ba456a840dc0a2d34feac25b23d9c2825d2b75ca66094fd0b73862",
 }
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 

@@ -14,7 +14,8 @@ from app.store import Store
 from app.store.causality import copies
 from app.stored.assertions import subject_of
 from app.stored.capture import Batch
-from app.stored.causality import HeldCopies
+from app.stored.causality import HeldCopies, ReturnedCopy
+from app.stored.conversations import ConversationFilter
 from app.stored.failures import FailureFilter
 from app.stored.reading import EventFilter
 from app.tracker import (
@@ -28,13 +29,15 @@ from app.tracker import (
     Unreadable,
     settlements,
 )
-from app.tracker.events import Reference
+from app.tracker.events import LostCopy, Reference
 from app.tracker.taken import Selection
 from model.assertions.judging import Causation, judge
 from model.assertions.language import from_json
+from model.conversations.messages import Outcome
+from model.conversations.states import State
 from model.event import Event
 from model.who import Who
-from model.words import Disposition, EventType
+from model.words import Disposition, EventType, Via
 from tests.contract.broker import BEGINNING, Broker
 from tests.contract.failing import ADMIN, channel, death, handed, letter, message
 from tests.contract.test_watching import FAR, judged, whole
@@ -514,3 +517,37 @@ async def test_whether_it_is_acknowledged_in_time_is_judged_alike_live_and_in_a_
     unsure = await judged(store, trace_id, subject)
     assert [e.verdict == "holds" for e in unsure.values()] == [each == "holds" for each in expected]
     assert not any(each.violations for each in unsure.values())
+
+
+async def test_what_came_back_to_its_queue_is_listed_with_what_waits(
+    store: Store, trace_id: int
+) -> None:
+    async def waiting() -> list[tuple[int, str | None, int]]:
+        choice = ConversationFilter(state=State.waiting)
+        page = await store.conversations.list(EventFilter(), choice, Via.links)
+        return [
+            (one.root, one.position.queue, one.position.returns)
+            for one in page.items
+            if one.position is not None
+        ]
+
+    trace, taken, new = Trace(store, trace_id), message(1, "work"), message(2, "work")
+    first = handed(CHANNEL, taken, "work")
+    again = msgspec.structs.replace(first, redelivered=True)
+    await trace.take([opened(), new, taken, first, settled(1, outcome="returned")])
+    assert await waiting() == [(1, "work", 0), (2, "work", 1)]
+    assert await store.copies.back_in_queues(trace_id, BEGINNING) == []
+    back = [ReturnedCopy(2, "work")]
+    assert await store.copies.back_in_queues(trace_id, BEGINNING + 3) == back
+    await trace.take([again])
+    assert await waiting() == [(1, "work", 0)]
+    await trace.take([settled(2, outcome="returned")])
+    assert await waiting() == [(1, "work", 0), (2, "work", 2)]
+    trace.tracker.note_lost(LostCopy(Reference(b"", 0, 2), "work", BEGINNING + 9, "returned"))
+    await trace.take([])
+    assert await waiting() == [(1, "work", 0)]
+    assert await store.copies.back_in_queues(trace_id, BEGINNING + 3) == []
+    [left] = (await store.conversations.of_event(2, Via.links)).conversation.messages
+    assert left.outcome is Outcome.unknown
+    restored = await store.checkpoints.restore(trace_id, 1_000)
+    assert restored.lost_copies == [], "it had been handed over, which a dead letter is known by"

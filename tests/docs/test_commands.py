@@ -31,8 +31,8 @@ RUN = [document for document in DOCUMENTS if script(document)]
 @pytest.mark.parametrize(
     ("shown", "printed", "first"),
     [
-        ("up to date (r0006)", "up to date (r0006)", None),
-        ("up to date (0002)", "up to date (r0006)", "up to date (0002)"),
+        ("up to date (r0007)", "up to date (r0007)", None),
+        ("up to date (0002)", "up to date (r0007)", "up to date (0002)"),
         ("a\nb", "a\nmore\nb", "b"),
         ("a\n…\nb", "a\nmore\nb", None),
         ("a", "a\nmore", "more"),

@@ -392,7 +392,8 @@ def test_what_was_given_back_is_not_gone_on_with() -> None:
         (Disposition.rejected, (), Outcome.unknown),  # it may be a dead letter that waits
         (Disposition.rejected, (9,), Outcome.unknown),
         (Disposition.acknowledged, (), Outcome.open),
-        (Disposition.returned, (), Outcome.open),  # it is in its queue again
+        (Disposition.returned, (), Outcome.waiting),  # it is in its queue again
+        (Disposition.channel_closed, (9,), Outcome.waiting),
     ],
 )
 def test_what_was_rejected_is_not_gone_on_with(
@@ -407,15 +408,48 @@ def test_what_was_rejected_is_not_gone_on_with(
 
 @pytest.mark.parametrize("settlement", [Disposition.returned, Disposition.channel_closed])
 def test_what_is_back_in_its_queue_has_not_ended(settlement: Disposition) -> None:
-    """However long ago, and whatever its consumer does else."""
-    order, first = sent(1, 0, "work"), got(3, 1, 1, "work")._replace(settlement=settlement)
+    """However long ago, and whatever its consumer does else: it waits since it came back."""
+    back = {"settlement": settlement, "settled_at": 4 * SECOND}
+    order, first = sent(1, 0, "work"), got(3, 1, 1, "work")._replace(**back)
     later = 3600 * SECOND
     found = conversation_of(order, [order, first], {}, now=later)
-    assert (found.outcome, found.state) == (Outcome.unknown, State.unknown)
+    assert (found.outcome, found.state) == (Outcome.waiting, State.waiting)
+    assert found.position == Position("work", None, Microseconds(4 * SECOND), 1)
+    assert (found.counts.waiting, found.messages[0].outcome) == (1, Outcome.waiting)
     assert found.sentence.endswith("1 was back in work, and not handed over again")
-    again = got(5, 2, 1, "work", Match.redelivered)._replace(settlement=Disposition.acknowledged)
+    assert "not handed over yet" not in found.sentence
+    again = got(5, 2, 1, "work", Match.redelivered)
+    found = conversation_of(order, [order, first, again._replace(**back)], {}, now=later)
+    assert found.position == Position("work", None, Microseconds(4 * SECOND), 2)
+    again = again._replace(settlement=Disposition.acknowledged)
     found = conversation_of(order, [order, first, again], {}, now=later)
     assert (found.outcome, found.state) == (Outcome.done, State.retried)
+    dead = got(5, 2, 1, "dead", Match.dead_lettered)._replace(deaths=(Death("work", "expired", 1),))
+    found = conversation_of(order, [order, first, dead], {}, now=later)
+    assert found.state is State.failed
+
+
+@pytest.mark.parametrize(
+    ("noticed_at", "state", "remark"),
+    [
+        (5, State.unknown, "was back in its queue, and left it by 1970-01-01 00:00:05 UTC"),
+        (3, State.waiting, "back in its queue, not handed over again"),  # before it came back
+    ],
+)
+def test_what_came_back_does_not_wait_once_it_is_known_to_have_left_its_queue(
+    noticed_at: int, state: State, remark: str
+) -> None:
+    order, taken = sent(1, 0, "work"), got(3, 1, 1, "work")
+    taken = taken._replace(settlement=Disposition.returned, settled_at=4 * SECOND)
+    losses = {1: {"work": Loss(Microseconds(noticed_at * SECOND), "returned")}}
+    found = conversation_of(order, [order, taken], {}, losses=losses)
+    assert (found.state, found.messages[0].failure) == (state, None)
+    assert (found.messages[0].copies[0].remark or "").startswith(remark)
+
+
+def test_of_what_came_back_and_whose_publish_is_not_stored_nobody_knows_the_next_delivery() -> None:
+    taken = got(3, 1, 1, "work")._replace(cause=None, settlement=Disposition.returned)
+    assert conversation_of(taken, [taken], {}).state is State.unknown
 
 
 def test_a_settlement_says_how_long_a_message_was_in_hand_beside_what_was_published() -> None:

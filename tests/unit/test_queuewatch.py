@@ -8,6 +8,7 @@ import pytest
 
 from app.broker.management import QueueInfo
 from app.errors import OutageError
+from app.stored.causality import ReturnedCopy
 from app.traces.losses import queuewatch
 from app.traces.losses.marks import Point
 from app.traces.losses.queuewatch import MOST_QUEUES, WAIT, QueueWatch
@@ -24,6 +25,7 @@ class World:
         self.tracker = Tracker(Policy.channel, Bounds())
         self.queues: dict[str, QueueInfo] = {}
         self.asked: list[str] = []
+        self.returned: list[list[ReturnedCopy]] = [[]]  # at each look; the last for ever
         self.marks = 0
         self.is_lossy = self.is_away = False
         self.is_traced = True
@@ -35,7 +37,8 @@ class World:
             source=self,
             gaps=SimpleNamespace(has_one_since=lambda at: self.is_lossy),
             marks=self,
-            trace=SimpleNamespace(vhost="/"),
+            trace=SimpleNamespace(vhost="/", id=1),
+            store=SimpleNamespace(copies=self),
             settings=SimpleNamespace(mark_seconds=1),
         )
         self.watch = QueueWatch(pipeline, self.recorder, Ending())  # type: ignore[arg-type]
@@ -45,6 +48,9 @@ class World:
         if self.is_away:
             raise OutageError("away")
         return self.queues.get(name)
+
+    async def back_in_queues(self, trace_id: int, before: int) -> list[ReturnedCopy]:
+        return self.returned.pop(0) if len(self.returned) > 1 else self.returned[0]
 
     async def may_move_unseen(self) -> bool:
         return self.has_local_shovels
@@ -175,3 +181,20 @@ async def test_without_the_management_api_nothing_is_lost(world: World) -> None:
         await world.watch.look()
     world.watch.take_up()
     assert world.changes() == []
+
+
+async def test_what_came_back_to_a_queue_that_is_gone_or_empty_waits_no_more(world: World) -> None:
+    back = [ReturnedCopy(event, queue) for event, queue in ((3, "gone"), (4, "empty"), (5, "full"))]
+    world.returned = [back]
+    world.queues = {name: QueueInfo(name, messages=name == "full") for name in ("empty", "full")}
+    await world.watch.look()
+    world.watch.take_up()
+    noted = [(copy.cause.id, copy.queue, copy.reason) for copy in world.changes()]
+    assert noted == [(3, "gone", "returned"), (4, "empty", "returned")]
+    world.watch.take_up()
+    assert world.changes() == [], "once"
+
+
+async def test_what_came_back_and_was_handed_over_meanwhile_is_not_lost(world: World) -> None:
+    world.returned = [[ReturnedCopy(3, "work")], []]
+    assert await world.lost() == []

@@ -639,6 +639,17 @@ def test_a_strip_counts_the_states_and_an_order_that_is_stuck_says_where_and_how
     first = page.get_by_role("region", name="Where the time went").get_by_role("listitem").first
     expect(first).to_have_text(re.compile(r"^\d+ min \d+ s\s*waiting in stock, still$"))
 
+    def came_back(answer: dict[str, Any]) -> dict[str, Any]:
+        answer["position"]["returns"] = answer["messages"][0]["copies"][0]["returns"] = 2
+        return answer
+
+    change_answers(page, re.compile(rf"/conversations/{waits}\b"), came_back)
+    page.reload()
+    back = re.compile(r"in stock for \d+ min \d+ s, where it came back twice")
+    expect(head.locator(".conv-state + span")).to_have_text(back)
+    to_do = page.get_by_role("region", name="What to do")
+    expect(to_do).to_contain_text("No consumer took again order.new: see who takes from stock.")
+
 
 def test_an_order_that_is_stuck_behind_many_newer_ones_is_counted_and_named_on_the_overview(
     serve: Callable[[Past], Served], open_page: OpenPage

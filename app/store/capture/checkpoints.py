@@ -242,7 +242,10 @@ async def _read_lost_copies(trace: _Restoration) -> list[tuple[str, bytes, Refer
     query = (
         select(_lost_copies.queue, _events.fingerprint, _events.id, _events.clock, _events.lamport)
         .join(tables.events, _events.id == _lost_copies.event_id)
-        .where(_lost_copies.trace_id == trace.trace_id, _lost_copies.reason != "equal")
+        .where(
+            _lost_copies.trace_id == trace.trace_id,
+            _lost_copies.reason.not_in(("equal", "returned")),
+        )
         .order_by(_lost_copies.event_id.desc(), _lost_copies.queue)
         .limit(MOST_LOST)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, bindparam, case, func, select, text
+from sqlalchemy import ColumnElement, Select, bindparam, case, exists, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
@@ -23,6 +23,7 @@ from app.stored.causality import (
     QueueCopies,
     QueueFlow,
     QueueTraffic,
+    ReturnedCopy,
     busiest_queues,
 )
 from model.conversations.assembly import conversation_of
@@ -71,6 +72,9 @@ _SETTLED = text(
     " WHERE settlement IN (2, 3, 4, 6)"
 ).bindparams(newest=MOST_NEWEST)
 
+# Deliveries after which a copy was back in its queue, and that are looked through, the newest.
+MOST_BACK = 20_000
+
 # Events that are looked through for those of a queue, and waiting copies that are. A copy's own
 # time is the tracker's, which stands still while no service runs: its publish has the clock's.
 MOST_OF_TRACE, MOST_WAITING = 20_000, 1_000
@@ -116,6 +120,14 @@ class Copies(Subject):
             func.coalesce(func.max(_copies.number), 0),
         ).where(*_in_queue(trace_id, queue))
         return CopyNumbers(*(await connection.execute(query)).one())
+
+    @reads
+    async def back_in_queues(
+        self, connection: AsyncConnection, trace_id: int, before: int
+    ) -> list[ReturnedCopy]:
+        """The copies of a trace that came back to a queue before a time (µs), and are there."""
+        query = back_in_queues(_events.trace_id == trace_id).where(_events.settled_at < before)
+        return [ReturnedCopy(*row) for row in await connection.execute(query)]
 
     @reads
     async def by_queue(
@@ -239,6 +251,33 @@ class Copies(Subject):
             for queue, loss in losses.get(publish.id, {}).items()
             if loss.is_final
         )
+
+
+def back_in_queues(of_traces: ColumnElement[bool]) -> Select[int, str]:
+    """The publishes and queues of copies that came back, and that nobody was handed again.
+
+    Those that are known to have left their queue since are left out.
+    """
+    newest = select(_events.id).where(of_traces, text(tables.BACK)).order_by(_events.id.desc())
+    later, lost = tables.events.alias("later").c, tables.lost_copies.alias("lost").c
+    again = exists().where(
+        later.cause_id == _events.cause_id,
+        later.id > _events.id,
+        (later.queue == _events.queue) | (later.match == int(Match.dead_lettered)),
+    )
+    has_left = exists().where(
+        lost.trace_id == _events.trace_id,
+        lost.event_id == _events.cause_id,
+        lost.queue == _events.queue,
+        lost.at >= _events.settled_at,
+    )
+    return select(_events.cause_id, _events.queue).where(
+        _events.id.in_(newest.limit(MOST_BACK).scalar_subquery()),
+        _events.cause_id.is_not(None),
+        _events.match != int(Match.dead_lettered),
+        ~again,
+        ~has_left,
+    )
 
 
 def _in_queue(trace_id: int, queue: str) -> tuple[ColumnElement[bool], ...]:

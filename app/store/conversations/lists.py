@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
+from app.store.causality.copies import back_in_queues
 from app.store.conversations.conversing import Conversing
 from app.store.conversations.roots import Roots
 from app.store.database import tables
@@ -129,10 +130,10 @@ class Conversations(Subject):
 
         async def all_roots(connection: AsyncConnection) -> tuple[list[int], bool]:
             if criteria.is_of_times_alone:
-                ids = await _waiting(connection, criteria.visible)
+                ids, is_more = await _waiting(connection, criteria.visible)
                 roots, is_cut = await _roots_of(connection, dialect, ids, via, every=True)
                 fitting = await ids_that_fit(connection, dialect, criteria, [*roots])
-                return sorted(fitting), is_cut or len(ids) == MOST_WAITING
+                return sorted(fitting), is_cut or is_more
             ids = await ids_of(connection, dialect, criteria, limit=MOST_FITTING)
             roots, is_cut = await _roots_of(connection, dialect, ids, via, every=is_waiting)
             return sorted(roots, reverse=not is_waiting), is_cut or len(ids) == MOST_FITTING
@@ -243,8 +244,13 @@ async def _roots_of(
     return result, is_cut
 
 
-async def _waiting(connection: AsyncConnection, vhosts: Collection[str] | None) -> Sequence[int]:
-    """The messages that no consumer was handed, those first that a queue has had for longest."""
+async def _waiting(
+    connection: AsyncConnection, vhosts: Collection[str] | None
+) -> tuple[Sequence[int], bool]:
+    """The messages that wait, and whether there may be more.
+
+    Of each queue those that no consumer was handed for longest; and those that came back to one.
+    """
     place = func.row_number().over(
         partition_by=(_copies.trace_id, _copies.queue), order_by=_copies.number
     )
@@ -255,7 +261,12 @@ async def _waiting(connection: AsyncConnection, vhosts: Collection[str] | None) 
     copy = of_queue.subquery().c
     query = select(copy.event_id).group_by(copy.event_id)
     query = query.order_by(func.min(copy.place), copy.event_id).limit(MOST_WAITING)
-    return (await connection.execute(query)).scalars().all()
+    new = (await connection.execute(query)).scalars().all()
+    own = select(_traces.id)
+    own = own if vhosts is None else own.where(_traces.vhost.in_(vhosts))
+    returned = back_in_queues(_events.trace_id.in_(own)).order_by(_events.id).limit(MOST_WAITING)
+    back = (await connection.execute(returned)).scalars().all()
+    return [*new, *back], MOST_WAITING in (len(new), len(back))
 
 
 async def _evaluate(

@@ -213,6 +213,9 @@ FAILURES = {
 ENDED = "hold IS NOT NULL AND (settlement IS NULL OR settlement > 1)"
 """The condition on deliveries whose time in a consumer's hands is over, for the index."""
 
+BACK = "settlement IN (4, 6)"
+"""The condition on deliveries after which a copy was back in its queue, for the index."""
+
 events = _table(
     "events",
     *map(_column, OF_EVENTS),
@@ -228,6 +231,8 @@ events = _table(
     _partial("ix_events_doubtful", "doubtful", "trace_id", "id"),
     # Deliveries that consumers hold (`model.words.Disposition`).
     _partial("ix_events_in_hand", "settlement = 1", "trace_id", "id"),
+    # Deliveries after which a copy was back in its queue (`model.words.BACK`).
+    _partial("ix_events_back", BACK, "trace_id", "id"),
     # Deliveries that are settled, or that nobody knows of any more, by the last event before that.
     _partial("ix_events_ended", ENDED, "trace_id", "hold"),
     # Events that other messages may name: a tracker remembers the last of them.

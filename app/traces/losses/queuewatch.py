@@ -4,7 +4,8 @@ The management API is asked sparingly, for some of the queues in turn whose copi
 A copy in a queue that is empty or not there is gone, unless its delivery is on its way to us: so it
 is given up once everything traced before the answer is stored. The broker's numbers are up to 5 s
 old, those of quorum queues 10 s (3.10.8), and a publish is traced before it is put into its queue;
-both are far less than a copy has waited by then.
+both are far less than a copy has waited by then. The same holds of copies that came back to their
+queue, of which the store knows.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import asyncio
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, TypeAlias
 
+from app.stored.causality import ReturnedCopy
 from app.traces.losses.marks import Point
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.recorder import Recorder
-from app.tracker.events import PendingCopy
+from app.tracker.events import LostCopy, PendingCopy, Reference
 from model.deaths import LossWord
 from model.texts import is_reply
 from model.times import now
@@ -44,27 +46,36 @@ class QueueWatch:
         self._ending = ending
         self._last = ""  # queue that was asked for
         self._losses: deque[Loss] = deque()
+        self._returned: list[LostCopy] = []
 
     async def look(self) -> None:
         """Find copies for `take_up` to give up. Raises `OutageError`."""
         if self._losses:  # as many are not even given up yet
             return
         copies = await self._old_copies()
-        names = sorted(copies)
+        until = now() - WAIT
+        names = sorted({*copies, *(copy.queue for copy in await self._back_until(until))})
         turn = [name for name in names if name > self._last] + names
         losses: list[Loss] = []
+        gone: dict[str, int] = {}
         is_blind = None  # a local shovel may have moved them, which is not traced
         source, vhost = self._pipeline.source, self._pipeline.trace.vhost
         for name in [*dict.fromkeys(turn)][:MOST_QUEUES]:
             self._last = name
             reason = _why_gone(await source.queue(vhost, name))
             if reason is not None:
+                gone[name] = now()
                 if is_blind is None:
                     is_blind = await source.may_move_unseen()
                 word: LossWord = "left" if is_blind else reason
-                losses += [(copy, now(), word) for copy in copies[name]]
-        if losses and await self._is_settled(now()):
+                losses += [(copy, now(), word) for copy in copies.get(name, ())]
+        if gone and await self._is_settled(now()):
             self._losses.extend(losses)
+            self._returned = [  # those that were not handed over again meanwhile
+                LostCopy(Reference(b"", 0, copy.event), copy.queue, gone[copy.queue], "returned")
+                for copy in await self._back_until(until)
+                if copy.queue in gone
+            ]
 
     def take_up(self) -> None:
         """Give up copies that are known to be gone; no batch may be half stamped."""
@@ -76,6 +87,14 @@ class QueueWatch:
             is_known = not self._pipeline.gaps.has_one_since(published)
             recorder.tracker.lose(copy, moment, reason if is_known else "left")
             recorder.is_ledger_new = True  # stored with the next batch, or by itself
+        for returned in self._returned:
+            recorder.tracker.note_lost(returned)
+            recorder.is_ledger_new = True
+        self._returned = []
+
+    async def _back_until(self, moment: int) -> list[ReturnedCopy]:
+        store, trace = self._pipeline.store, self._pipeline.trace
+        return await store.copies.back_in_queues(trace.id, moment)
 
     async def _old_copies(self) -> dict[str, list[PendingCopy]]:
         copies, time = self._recorder.tracker.pending()

@@ -191,10 +191,10 @@ export function retriedOf({ messages, places }) {
   );
 }
 
-/** The copies that still wait: `{message, queue}`. */
+/** The copies that still wait: `{message, queue, since, returns}`. */
 export function waitingOf({ messages }) {
   return [...messages.values()].flatMap((message) =>
-    message.copies.filter(({ state }) => state === "waiting").map(({ queue }) => ({ message, queue })),
+    message.copies.filter(({ state }) => state === "waiting").map(({ queue, waits_since: since, returns }) => ({ message, queue, since, returns })),
   );
 }
 

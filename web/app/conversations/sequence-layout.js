@@ -54,7 +54,8 @@ export function sequenceOf({ messages, names, places }) {
         if (!dead) last = one;
       }
       if (copy.state === "waiting") {
-        step(message.event, message.offset, { kind: "stays", queue: copy.queue, still: `waits, ${ageOf(message.at)}` });
+        const at = previous ? previous.offset + (previous.settled_after ?? 0) : message.offset;
+        step(previous?.event ?? message.event, at, { from: previous?.participant ?? message.participant, kind: "stays", queue: copy.queue, still: `waits, ${ageOf(copy.waits_since)}` });
       } else if (copy.state === "gone") {
         step(message.event, message.offset, { kind: "stays", queue: copy.queue, note: "gone" });
       } else if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) {

@@ -158,7 +158,7 @@ function barsOf(message, copy, { names, places, end, usual }, marks, x) {
   const led = isMute && last.redelivered && message.children.find((child) => child.participant === last.participant && child.event > last.event);
   if (led) add({ kind: "handled", from: last.offset, to: led.offset, event: last.event, critical: led.critical && message.critical, name: `${who(last)}, again`, usual: null });
   else if (isMute) bars.at(-1).taker = who(last);
-  if (copy.state === "waiting") add(openBar("waiting", message.offset, end, message.at, { event: message.event, usual: usual?.get(`queue\n${copy.queue}`) }));
+  if (copy.state === "waiting") add(openBar("waiting", before, end, copy.waits_since, { event: last?.event ?? message.event, usual: usual?.get(`queue\n${copy.queue}`) }));
   if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) mark("died", before, message.event);
   return bars;
 }

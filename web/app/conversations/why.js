@@ -7,6 +7,7 @@ import { hrefFailures } from "../core/route.js";
 import { Queue } from "../ui/marks.js";
 import { PutBack } from "../ui/put-back.js";
 import { failuresOf, heldOf, nameOf, waitingOf } from "./model.js";
+import { returnsText } from "./words.js";
 
 const MOST = 3;
 const NEAR = 5; // failures that one event tells of, at most
@@ -27,12 +28,12 @@ export function Why({ model, onSelect }) {
     <h2 id="conv-why">${title}</h2>
     <ul>
       ${first && html`<${Next} model=${model} of=${first} onSelect=${onSelect} />`}
-      ${stuck && html`<li>No consumer took <${Step} event=${stuck.message.event} onSelect=${onSelect}>${visible(stuck.message.type)}<//>: see who takes from <${Queue} vhost=${vhost} name=${stuck.queue} />.</li>`}
+      ${stuck && html`<li>${stuck.returns ? "No consumer took again" : "No consumer took"} <${Step} event=${stuck.message.event} onSelect=${onSelect}>${visible(stuck.message.type)}<//>: see who takes from <${Queue} vhost=${vhost} name=${stuck.queue} />.</li>`}
       ${some(others, "further failure", (one) => html`<li key=${one.message.event}>
         <${Step} event=${one.by?.event ?? one.message.event} onSelect=${onSelect}>${said(one.message.failure_sentence)}<//>
         <br /><${Alike} vhost=${vhost} of=${one} /><${Exception} of=${one} /></li>`)}
-      ${some(waiting.filter((one) => one !== stuck), "further message waiting", ({ message, queue }) => html`<li key=${`${message.event} ${queue}`}>
-        <${Step} event=${message.event} onSelect=${onSelect}>${visible(message.type)} still waits<//> in <${Queue} vhost=${vhost} name=${queue} title="Who takes from it" />, for ${ageOf(message.at)}</li>`)}
+      ${some(waiting.filter((one) => one !== stuck), "further message waiting", ({ message, queue, since, returns }) => html`<li key=${`${message.event} ${queue}`}>
+        <${Step} event=${message.event} onSelect=${onSelect}>${visible(message.type)} still waits<//> in <${Queue} vhost=${vhost} name=${queue} title="Who takes from it" />, for ${ageOf(since)}${returnsText(returns)}</li>`)}
       ${some(held, "further message in hand", ({ message, delivery }) => html`<li key=${delivery.event}>
         <${Step} event=${delivery.event} onSelect=${onSelect}>${visible(nameOf(model.names, delivery.participant))} has
           ${" "}${visible(message.type)} in hand since ${dateTime(delivery.at)}<//></li>`)}

@@ -19,18 +19,21 @@ export function State({ state }) {
   return html`<span class="badge ${STATES[state]?.[0] ?? "calm"}"><span class="dot"></span>${stateWord(state)}</span>`;
 }
 
+/** The times that a copy came back, behind its age: `, where it came back twice`. */
+export const returnsText = (returns) => (returns ? `, where it came back ${times(returns)}` : "");
+
 /** The place of a conversation that may go on, and for how long: `in billing for 6 min`. */
-const positionText = ({ queue, holder, since }, short = (name) => name) =>
-  queue == null ? `handed to ${short(holder)} ${ageOf(since)} ago` : `in ${queue} for ${ageOf(since)}`;
+const positionText = ({ queue, holder, since, returns }, short = (name) => name) =>
+  queue == null ? `handed to ${short(holder)} ${ageOf(since)} ago` : `in ${queue} for ${ageOf(since)}${returnsText(returns)}`;
 
 /** The same, with the queue leading to its page. */
 export const Position = ({ of: { vhost, position }, short }) =>
-  position.queue == null ? said(positionText(position, short)) : html`in <${Queue} vhost=${vhost} name=${position.queue} /> for ${ageOf(position.since)}`;
+  position.queue == null ? said(positionText(position, short)) : html`in <${Queue} vhost=${vhost} name=${position.queue} /> for ${ageOf(position.since)}${returnsText(position.returns)}`;
 
 const BASES = {
   settled: "Of every delivery it is known how it ended.",
-  "by its key": "No message with its key waits or is in hand.",
-  "by links": "No message waits or is in hand, and each receiver has named another cause since.",
+  "by its key": "No message with its key is known to wait, or to be in hand.",
+  "by links": "No message is known to wait, or to be in hand, and each receiver has named another cause since.",
 };
 
 /** Why a conversation has its state, as sentences of a line each. */
@@ -131,6 +134,7 @@ export function timesOf(message, { names, places }) {
       const state = copy.state === "waiting" ? `waiting in ${queue}` : `${queue}: ${copy.state.replace("_", "-")}`;
       return [copy.remark ? `${state} (${said(copy.remark)})` : state];
     }
+    const still = copy.state === "waiting" ? [`waiting in ${queue} again (${said(copy.remark)})`] : [];
     return copy.deliveries.map((one, n) => {
       const spell = spellBefore({ places }, { message, copy, delivery: one }, copy.deliveries[n - 1]);
       const who = visible(nameOf(names, one.participant));
@@ -141,7 +145,7 @@ export function timesOf(message, { names, places }) {
       const settled = one.settlement ? `, ${settlementWord(one.settlement)}${after}` : "";
       const acts = one.acts.map(({ cause, kind }) => `, ${ACTS[kind]} (#${cause})`).join("");
       return `${again}${spellText(spell, one.queue ?? copy.queue, names)}, then ${who}${handled}${settled}${acts}`;
-    });
+    }).concat(still);
   });
   return lines.length ? lines : ["reached no queue"];
 }
