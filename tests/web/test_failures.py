@@ -1,4 +1,4 @@
-"""The failures: in groups, over time, each with its conversation; and the reports on order."""
+"""The failures: as incidents, over time, each with its conversation; and the reports on order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def each(page: Page) -> Locator:
 
 
 def groups(page: Page) -> Locator:
-    return page.get_by_role("group", name="Groups of failures").locator("tbody tr")
+    return page.get_by_role("group", name="Incidents").locator("tbody tr")
 
 
 def test_they_are_listed_newest_first_with_who_rejected_them(
@@ -179,7 +179,7 @@ def test_the_largest_group_comes_first_and_tables_sort_by_a_press_on_a_head(
     largest_first = numbers()
     assert len(set(largest_first)) > 1
     assert largest_first == sorted(largest_first, reverse=True)
-    table = page.get_by_role("group", name="Groups of failures")
+    table = page.get_by_role("group", name="Incidents")
     head = table.get_by_role("columnheader", name="Failures")
     head.get_by_role("button").click()
     expect(head).to_have_attribute("aria-sort", "descending")

@@ -204,7 +204,7 @@ def test_each_column_of_numbers_sorts_the_largest_first(
         ("#/topology?vhost=%2F&newest=5000", "tbody"),
         ("#/events?vhost=%2F&event={event}", "tr.row"),
         ("#/events?vhost=%2F&event={event}", ".drawer-who"),
-        ("#/conversations?filter=failures&vhost=%2F", "[aria-label='Groups of failures']"),
+        ("#/conversations?filter=failures&vhost=%2F", "[aria-label='Incidents']"),
         ("#/conversations?filter=failures&vhost=%2F", "[aria-label='Conversations that failed']"),
         ("#/conversations?event={event}", ".conv-row"),
         ("#/conversations?event={event}", ".touched-queues"),

@@ -267,8 +267,8 @@ def ask_of_a_stuck_order(hand: Hand) -> None:
     head = page.locator(".conv-head")
     expect(head.locator(".conv-state summary")).to_have_text("waiting")
     expect(head).to_contain_text(re.compile(r"in billing for \d+ (s|min)"))
-    waits = page.get_by_role("region", name="What it waits for")
-    expect(waits).to_contain_text("OrderChecked still waits in billing")
+    waits = page.get_by_role("region", name="What to do")
+    expect(waits).to_contain_text("No consumer took OrderChecked: see who takes from billing.")
     hand.press(waits.get_by_role("link", name="billing"))
     expect(page.get_by_text("1 message waiting")).to_be_visible()
     takes = page.get_by_role("region", name="Who takes from it")
@@ -458,6 +458,32 @@ def test_a_failure_leads_to_all_that_are_like_it(shop: Served, open_page: OpenPa
     link.click()
     rows = page.get_by_role("group", name="Conversations that failed").locator("tbody tr")
     expect(rows).to_have_count(len(alike))
+
+
+def test_what_fails_alike_in_several_virtual_hosts_is_one_incident(
+    shop: Served, open_page: OpenPage
+) -> None:
+    """With all of its failures, the first and the newest, and the places where it is."""
+    groups = shop.answer("/itc_db/failures", limit="1")["groups"]
+    alike = [one for one in groups if one["reason"] == "rejected"]
+    assert {one["vhost"] for one in alike} == {*VHOSTS}
+    total = sum(one["count"] for one in alike)
+    page = open_page(shop, "#/conversations?filter=failures")
+    rows = page.get_by_role("group", name="Incidents").locator("tbody tr")
+    expect(rows).to_have_count(len(groups) - len(alike) + 1)
+    times = [min(one["first_at"] for one in alike), max(one["last_at"] for one in alike)]
+    for text in (str(total), f"and {len(VHOSTS) - 2} others", *(at[11:19] for at in times)):
+        expect(rows.first).to_contain_text(text)
+    place = max(alike, key=lambda one: one["count"])
+    rows.first.get_by_role("link", name=place["vhost"], exact=True).click()
+    counts = page.get_by_role("group", name="Incidents").locator("tbody td:first-child")
+    expect(counts).to_have_text([str(place["count"])])
+    expect(page.get_by_label("Virtual host")).to_have_value(place["vhost"])
+    page.go_back()
+    rows.first.get_by_role("link", name=f"Only these {total} failures").click()
+    expect(counts).to_have_text([str(total)])
+    page.goto(f"{shop.url}/#/overview")
+    expect(page.get_by_role("group", name="What failed most").locator("tbody tr")).to_have_count(2)
 
 
 def test_what_is_asked_of_an_order_works_by_keyboard_too(shop: Served, open_page: OpenPage) -> None:

@@ -5,7 +5,8 @@ import { count, plural } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefFailures } from "../core/route.js";
 import { KindMark } from "../ui/failure-mark.js";
-import { Queue, Value } from "../ui/marks.js";
+import { IncidentQueue, incidentsOf, Places } from "../ui/incidents.js";
+import { Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
 import { Failure, Panel } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
@@ -33,13 +34,13 @@ export function FailuresNow({ vhost, loaded: { data, error, reload } }) {
   if (!data) return error ? html`<${Failure} error=${error} onRetry=${reload} />` : html`<${Panel} title="Failures" flush><p class="nothing">Counting …</p><//>`;
   const { last, since } = data;
   const short = shortOf(last.groups.flatMap(({ by }) => by));
-  const worst = [...last.groups].sort((a, b) => b.count - a.count).slice(0, WORST);
+  const worst = incidentsOf(last.groups).slice(0, WORST);
   return html`<${Panel} title="Failures" flush note=${`what failed most in the last ${MINUTES} minutes`} id="failures-now"
       tools=${last.counted > 0 && html`<a class="button small" href=${hrefFailures({ vhost, since })}>Show them</a>`}>
     ${worst.length
-      ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Virtual host"
-            rows=${worst} lines by=${["count", "kind", "queue", "type", ({ by }) => by[0], "vhost"]}>
-          ${(group) => html`<${Group} key=${JSON.stringify(group)} group=${group} since=${since} short=${short} />`}
+      ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Virtual hosts"
+            rows=${worst} lines by=${["count", "kind", "queue", "type", ({ by }) => by[0], ({ places }) => places[0].vhost]}>
+          ${(one) => html`<${Incident} key=${JSON.stringify(one)} of=${one} only=${{ vhost, since }} short=${short} />`}
         <//>`
       : html`<p class="nothing">Nothing that was recorded failed in the last ${MINUTES} minutes.</p>`}
   <//>`;
@@ -47,15 +48,15 @@ export function FailuresNow({ vhost, loaded: { data, error, reload } }) {
 
 const atLeast = ({ counted, counted_all: all }) => (all ? count(counted) : `more than ${count(counted)}`);
 
-function Group({ group, since, short }) {
-  const { kind, queue, reason, type, exception, vhost, by } = group;
-  const these = hrefFailures({ vhost, since, kind, queue, reason, type, exception });
+function Incident({ of, only, short }) {
+  const { kind, queue, reason, type, exception, vhost, by } = of;
+  const these = { ...only, kind, queue, reason, type, exception };
   return html`<tr>
-    <td class="number at-first"><a href=${these} aria-label=${`These ${plural(group.count, "failure")}`}>${count(group.count)}</a></td>
+    <td class="number at-first"><a href=${hrefFailures(these)} aria-label=${`These ${plural(of.count, "failure")}`}>${count(of.count)}</a></td>
     <td class="at-first-end"><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
-    <td class="name at-second">${queue ? html`<${Queue} vhost=${vhost} name=${queue} />` : "–"}</td>
+    <td class="name at-second"><${IncidentQueue} of=${of} /></td>
     <td class="name"><${Value}>${type ?? "–"}<//></td>
     <td class="name"><${Value}>${by.length ? by.map(short).join(", ") : "–"}<//></td>
-    <td class="name at-end"><${Value}>${vhost}<//></td>
+    <td class="name at-end"><${Places} of=${of} to=${(one) => hrefFailures({ ...these, vhost: one })} /></td>
   </tr>`;
 }

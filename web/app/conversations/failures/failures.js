@@ -1,5 +1,5 @@
 // The conversations that failed: those with messages that died, went to an error queue, could not be routed
-// or came back again and again. Counted over time and in groups, which narrow the list.
+// or came back again and again. Counted over time and as incidents, which narrow the list.
 import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
 import { count, plural } from "../../core/format.js";
@@ -10,7 +10,7 @@ import { Alert, Empty, Failure, Panel, pending } from "../../ui/panel.js";
 import { useSteps } from "../../ui/steps.js";
 import { Chips, Filters, filtersOf } from "./filters.js";
 import { OverTime } from "./over-time.js";
-import { GroupsTable, ItemsTable } from "./tables.js";
+import { IncidentsTable, ItemsTable } from "./tables.js";
 
 const PAGE = 100;
 const LIST = "Conversations that failed";
@@ -41,11 +41,11 @@ function Found({ first, loaded }) {
   const items = loaded.data.flatMap((page) => page.items);
   const several = !vhost.value;
   return html`
-    ${!first.counted_all && html`<${Alert} tone="calm">Groups and plot count the newest ${plural(first.counted, "failure")} only:
+    ${!first.counted_all && html`<${Alert} tone="calm">Incidents and plot count the newest ${plural(first.counted, "failure")} only:
       there are more. Choose a period or a queue to count fewer.<//>`}
-    <${Panel} title="Groups" flush note="by queue, reason, message type and exception; the largest first"
-        foot=${first.groups_truncated && `The ${count(first.groups.length)} groups with the newest failures are listed.`}>
-      <${GroupsTable} groups=${first.groups} several=${several} /><//>
+    <${Panel} title="Incidents" flush note=${`alike in reason, queue, message type and exception${several ? ", over all virtual hosts" : ""}; the largest first`}
+        foot=${first.groups_truncated && `Those of the ${count(first.groups.length)} kinds with the newest failures are listed.`}>
+      <${IncidentsTable} groups=${first.groups} several=${several} /><//>
     <${Panel} title="Over time" note=${`${first.counted_all ? "" : "the newest "}${plural(first.counted, "failure")}; choose a bar to see its time`}>
       <${OverTime} over=${first.over_time} /><//>
     <${Panel} title=${LIST} flush note=${`${items.length < first.counted ? `the newest ${count(items.length)} of ` : ""}${plural(first.counted, "failure")}, a row for each, newest first; keys ↓ and ↑ go through them`}

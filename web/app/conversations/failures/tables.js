@@ -1,7 +1,8 @@
-// Failures as tables: by group, and each by itself.
+// Failures as tables: as incidents, and each by itself.
 import { html } from "../../core/html.js";
 import { count, dateTime, exchangeName, plural, recent } from "../../core/format.js";
 import { href, hrefHere } from "../../core/route.js";
+import { IncidentQueue, incidentsOf, Places } from "../../ui/incidents.js";
 import { Queue, Value } from "../../ui/marks.js";
 import { shortOf } from "../../ui/names.js";
 import { PutBack } from "../../ui/put-back.js";
@@ -16,33 +17,31 @@ const brief = (iso) => recent(iso).split(".")[0];
 const someOf = ([first, ...others]) => (others.length ? `${first} and ${plural(others.length, "other")}` : first);
 
 /** `several`: whether the failures of several virtual hosts are shown. */
-export function GroupsTable({ groups, several }) {
+export function IncidentsTable({ groups, several }) {
   const short = shortOf(groups.flatMap(({ by }) => by));
-  const most = [...groups].sort((a, b) => b.count - a.count); // of as many, the newest first
   const hasException = groups.some(({ exception }) => exception);
-  return html`<${Table} label="Groups of failures" rows=${most} lines
-      by=${["count", "kind", "queue", "type", ...(hasException ? ["exception"] : []), ({ by }) => by[0], ...(several ? ["vhost"] : []), "first_at", "last_at"]}
-      heads=${`#Failures|What happened|Queue|Message type|${hasException ? "Exception|" : ""}Had it last|${several ? "Virtual host|" : ""}First|Newest|`}>
-    ${(group) => html`<${Group} key=${JSON.stringify([group.vhost, group.kind, group.queue, group.reason, group.type, group.exception])}
-      group=${group} several=${several} hasException=${hasException} short=${short} />`}
+  return html`<${Table} label="Incidents" rows=${incidentsOf(groups)} lines
+      by=${["count", "kind", "queue", "type", ...(hasException ? ["exception"] : []), ({ by }) => by[0], ...(several ? [({ places }) => places[0].vhost] : []), "first_at", "last_at"]}
+      heads=${`#Failures|What happened|Queue|Message type|${hasException ? "Exception|" : ""}Had it last|${several ? "Virtual hosts|" : ""}First|Newest|`}>
+    ${(one) => html`<${Incident} key=${JSON.stringify([one.kind, one.queue, one.reason, one.type, one.exception])}
+      of=${one} several=${several} hasException=${hasException} short=${short} />`}
   <//>`;
 }
 
-function Group({ group, several, hasException, short }) {
-  const { kind, queue, reason, type, exception, vhost } = group;
-  const only = { kind, queue, reason, type, exception, ...(several ? { vhost } : {}) };
+function Incident({ of, several, hasException, short }) {
+  const { kind, queue, reason, type, exception, vhost, newest, by, first_at: first, last_at: last } = of;
+  const only = { kind, queue, reason, type, exception };
   return html`<tr>
-    <td class="number at-first"><a href=${hrefHere(only)} title="Only these" aria-label=${`Only these ${plural(group.count, "failure")}`}>${count(group.count)}</a></td>
+    <td class="number at-first"><a href=${hrefHere(only)} title="Only these" aria-label=${`Only these ${plural(of.count, "failure")}`}>${count(of.count)}</a></td>
     <td class="at-first-end"><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
-    <td class="name at-second">${queue ? html`<${Queue} vhost=${vhost} name=${queue} />` : html`<${Maybe} />`}</td>
+    <td class="name at-second"><${IncidentQueue} of=${of} /></td>
     <td class="name"><${Maybe}>${type}<//></td>
     ${hasException && html`<td class="name"><${Maybe}>${exception}<//></td>`}
-    <td class="name"><${Maybe}>${someOf(group.by.map(short))}<//></td>
-    ${several && html`<td><${Value}>${vhost}<//></td>`}
-    <td class="tabular" title=${dateTime(group.first_at)}>${brief(group.first_at)}</td>
-    <td class="tabular at-end" title=${dateTime(group.last_at)}>${brief(group.last_at)}</td>
-    <td><a class="button small" href=${conversation(vhost, group.newest)}
-      aria-label=${`Conversation of the newest, #${group.newest}`}>Newest</a></td>
+    <td class="name"><${Maybe}>${someOf(by.map(short))}<//></td>
+    ${several && html`<td class="name"><${Places} of=${of} to=${(one) => hrefHere({ ...only, vhost: one })} /></td>`}
+    <td class="tabular" title=${dateTime(first)}>${brief(first)}</td>
+    <td class="tabular at-end" title=${dateTime(last)}>${brief(last)}</td>
+    <td><a class="button small" href=${conversation(vhost, newest)} aria-label=${`Conversation of the newest, #${newest}`}>Newest</a></td>
   </tr>`;
 }
 
@@ -62,7 +61,7 @@ function Item({ item, several, hasException, short }) {
     <td class="name at-first"><a class="failure strong" href=${conversation(item.vhost, event)} title="Open its conversation">
       <${Value}>${item.correlation_id ?? item.type ?? `#${event}`}<//></a></td>
     <td class="tabular at-end" title=${dateTime(item.at)}>${recent(item.at)}</td>
-    <td class="name at-second"><${Maybe}>${item.type}<//>${item.kind === "error_queue" && item.message == null && html`<${Unnamed} candidate=${item.candidate} />`}</td>
+    <td class="name at-second">${item.correlation_id == null && item.type != null ? html`<span class="soft">no key</span>` : html`<${Maybe}>${item.type}<//>`}${item.kind === "error_queue" && item.message == null && html`<${Unnamed} candidate=${item.candidate} />`}</td>
     <td class="at-first-end"><${KindMark} kind=${item.kind} reason=${item.reason} vhost=${item.vhost} />${times > 1 && html` <span class="soft small">${plural(times, "time")}</span>`}</td>
     <td class="name">${item.queue == null
       ? html`<span class="soft">sent to</span> ${exchangeName(item.exchange)}`
