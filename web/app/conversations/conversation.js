@@ -14,7 +14,7 @@ import { lazy } from "../ui/lazy.js";
 import { serviceIn } from "../ui/names.js";
 import { Choice, Empty, Failure, pending } from "../ui/panel.js";
 import { Facts } from "./facts.js";
-import { modelOf, nameOf, stuckIn, waitingOf } from "./model.js";
+import { modelOf, nameOf, retriedOf, stuckIn, waitingOf } from "./model.js";
 import { slowIn, usualOf } from "./waterfall-layout.js";
 import { ConversationProposal } from "./proposal.js";
 import { Share } from "./share.js";
@@ -155,11 +155,11 @@ function Unknown({ event }) {
       It may have been removed by retention, or belong to a virtual host that you cannot see.<//>`;
 }
 
-/** Selects what failed, waits or was slow of a conversation that was opened at its beginning, until something else is. */
+/** Selects what failed, waits, was slow or tried again of a conversation that was opened at its beginning, until something else is. */
 function Drawing({ model, usual, slow, view, share, selected: event }) {
   const [isOpened, setOpened] = useState(true);
   useEffect(() => void (event !== model.answer.root && setOpened(false)), [event]);
-  const subject = useMemo(() => stuckIn(model) ?? slow[0]?.bar.event, [model, slow]);
+  const subject = useMemo(() => stuckIn(model) ?? slow[0]?.bar.event ?? retriedOf(model)[0]?.delivery.event, [model, slow]);
   const selected = (isOpened && event === model.answer.root && subject) || event;
   const onSelect = (one, changes) => {
     setOpened(false);

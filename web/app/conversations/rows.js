@@ -3,6 +3,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { keepInSight } from "../ui/in-sight.js";
+import { NARROW } from "../ui/width.js";
 
 const SPARE = 8;
 const rowId = (name, index) => `${name}-${index}`;
@@ -10,8 +11,9 @@ const rowId = (name, index) => `${name}-${index}`;
 /**
  * `row(index)` draws one: it gets its id, place and state as properties to spread. `head` stays at the
  * top. `onKey(key)` returns whether it has done something; `onWidth(pixels)` tells how wide the rows are.
+ * `middle(index)` is where across a wide row its part is.
  */
-export function Rows({ name, role, label, count, height, active, row, head, headHeight, onStep, onKey, onWidth, minWidth = 0 }) {
+export function Rows({ name, role, label, count, height, active, row, head, headHeight, onStep, onKey, onWidth, minWidth = 0, middle }) {
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   useLayoutEffect(() => {
@@ -36,7 +38,14 @@ export function Rows({ name, role, label, count, height, active, row, head, head
     };
   }, []);
 
-  useEffect(() => keepInSight(box.current, active, height, headHeight), [active, count]);
+  useEffect(() => {
+    const element = box.current;
+    keepInSight(element, active, height, headHeight);
+    const across = active >= 0 && middle ? middle(active) - element.scrollLeft : 0;
+    if (across < 0 || across > element.clientWidth) element.scrollLeft += across - element.clientWidth / 2;
+    // There the drawing is below the first screen; the verdict above it stays.
+    if (innerWidth <= NARROW) element.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+  }, [active, count, height, minWidth]);
 
   const first = Math.max(0, Math.floor(view.top / height) - SPARE);
   const last = Math.min(count, Math.ceil((view.top + view.height) / height) + SPARE);

@@ -43,7 +43,7 @@ export default function Sequence({ model, selected, share, onSelect }) {
     ${dashed.length > 0 && html`<p class="conv-tools small soft">Dashed: ${dashed.join(", ")}.</p>`}
     <${Rows} name="sequence" role="listbox" label=${`Steps, ${plural(steps.length, "message")}`} count=${steps.length} height=${STEP}
       active=${active} onStep=${step} onKey=${(key) => key === "Enter" && (patch({ panel: "on" }), true)} onWidth=${setWidth}
-      headHeight=${places.head} minWidth=${places.width}
+      headHeight=${places.head} minWidth=${places.width} middle=${(index) => (places.x(steps[index].from) + places.x(steps[index].to ?? steps[index].from)) / 2}
       head=${html`<svg class="conv-drawing conv-axis" width=${places.width} height=${places.head} aria-hidden="true">
         ${headShapes(sequence, places).map((shape, n) => html`<${Shape} key=${n} shape=${shape} />`)}</svg>`}
       row=${(index, place) => html`<div class="conv-row ${place.chosen ? "chosen" : ""}" key=${index} id=${place.id} role="option"
@@ -55,10 +55,12 @@ export default function Sequence({ model, selected, share, onSelect }) {
   </div>`;
 }
 
-/** The step of an event, or the first one of its message. */
+/** The step of an event, or of its message the one that says how it failed, or else the first. */
 function stepOf(steps, { places }, selected) {
   const exact = steps.findIndex(({ event }) => event === selected);
   if (exact >= 0) return exact;
   const message = places.get(selected)?.message;
-  return steps.findIndex(({ event }) => places.get(event)?.message === message);
+  const isOf = ({ event }) => places.get(event)?.message === message;
+  const end = steps.findIndex((one) => one.kind === "note" && isOf(one));
+  return end >= 0 ? end : steps.findIndex(isOf);
 }

@@ -1,0 +1,68 @@
+"""A phone: an order opens at what went wrong, below its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.web.conftest import OpenPage
+from tests.web.past import Past
+from tests.web.service import Served, running
+from tests.web.stories import AUDITOR, BILLING, SHOP, STOCK, Story
+
+STEPS = 14
+VIEWS = [("waterfall", "treeitem"), ("sequence", "option")]
+
+
+def tell_long(world: Past, order: str, end: str) -> int:
+    """An order of many steps, of which the last message has the ``end``."""
+    story = Story(world, order)
+    root = story.publish(0, SHOP, "order.new", ("billing",))
+    message, at = root, 0.0
+    for step in range(STEPS):
+        who, queue = ((BILLING, "billing"), (STOCK, "stock"))[step % 2]
+        got = story.deliver(at + 10, who, message, queue)
+        at += 50
+        following = ("stock", "billing")[step % 2]
+        message = story.publish(at, who, f"step.{step}", (following,), got)
+    if end == "failed":
+        story.deliver(at + 10, BILLING, message, "billing")
+        story.deliver(at + 30, AUDITOR, message, "dead", "dead_lettered", "billing")
+    if end == "retried":
+        story.deliver(at + 10, BILLING, message, "billing")
+        got = story.deliver(at + 60, BILLING, message, "billing", "redelivered")
+        paid = story.publish(at + 90, BILLING, "paid", ("audit",), got)
+        story.deliver(at + 95, AUDITOR, paid, "audit")
+    return root
+
+
+@pytest.fixture(scope="module")
+def orders() -> Iterator[tuple[Served, dict[str, int]]]:
+    world = Past()
+    roots = {end: tell_long(world, f"order-{end}", end) for end in ("failed", "retried", "waiting")}
+    with running(world) as server:
+        yield server, roots
+
+
+@pytest.mark.parametrize(("view", "role"), VIEWS)
+@pytest.mark.parametrize("end", ["failed", "waiting", "retried"])
+def test_an_order_opens_at_what_went_wrong(
+    orders: tuple[Served, dict[str, int]], open_page: OpenPage, end: str, view: str, role: str
+) -> None:
+    server, roots = orders
+    page = open_page(server, f"#/conversations?event={roots[end]}&view={view}", width=390)
+    chosen = page.locator(f"[role={role}][aria-selected=true]")
+    expect(chosen).to_contain_text(f"step.{STEPS - 1}")
+    expect(chosen).to_be_in_viewport(ratio=0.9)
+    expect(page.locator(".conv-verdict")).to_be_in_viewport(ratio=0.9)
+
+
+def test_on_a_wide_window_an_order_opens_at_its_top(
+    orders: tuple[Served, dict[str, int]], open_page: OpenPage
+) -> None:
+    server, roots = orders
+    page = open_page(server, f"#/conversations?event={roots['failed']}")
+    expect(page.get_by_role("treeitem", selected=True)).to_contain_text(f"step.{STEPS - 1}")
+    expect(page.get_by_role("heading", level=1)).to_be_in_viewport(ratio=1)
