@@ -37,7 +37,7 @@ def test_the_three_clocks_are_shown(demo: Served, open_page: OpenPage) -> None:
     number = received(demo.world)
     clocks = demo.answer(f"/itc_db/events/{number}")["clocks"]
     page = open_page(demo, f"#/events?event={number}&live=off")
-    page.get_by_text("For experts: clocks and codes").click()
+    page.get_by_text("Advanced: clocks and codes").click()
     expect(page.locator(".notation")).to_have_text(clocks["itc"]["text"])
     expect(page.locator(".vector li")).to_have_count(len(clocks["vector"]))
     expect(page.locator(".itc svg").first).to_be_visible()

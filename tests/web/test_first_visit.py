@@ -67,7 +67,7 @@ def test_without_events_there_is_no_example(
 
 def test_clocks_are_folded_until_somebody_wants_them(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/events?live=off&vhost=%2F&event=500")
-    fold = page.get_by_text("For experts: clocks and codes")
+    fold = page.get_by_text("Advanced: clocks and codes")
     expect(fold).to_be_visible()
     expect(page.locator(".notation")).not_to_be_visible()
     fold.click()

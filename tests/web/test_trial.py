@@ -432,7 +432,15 @@ def test_a_phone_has_two_lines_a_row_and_the_key_of_an_event_leads_to_its_order(
 
 def test_settings_count_what_came_back_and_what_died(shop: Served, open_page: OpenPage) -> None:
     page = open_page(shop, "#/admin")
-    row = page.get_by_role("group", name="Trace settings").locator("tbody tr").filter(has_text=SHOP)
+    recorded = page.get_by_role("group", name="What is recorded").locator("tbody tr")
+    expect(recorded.filter(has_text=SHOP).first).to_contain_text(
+        "all messageskepta program at one address"
+    )
+    expect(page.locator("main")).not_to_contain_text("Lamport")
+    page.get_by_text("Advanced: counters and clocks").click()
+    expect(page.get_by_role("columnheader", name="Lamport")).to_be_visible()
+    counters = page.get_by_role("group", name="Counters of the traces")
+    row = counters.locator("tbody tr").filter(has_text=SHOP)
     died = sum(one.fails for one in orders()[SHOP])
     expect(row.first.locator(".number")).to_have_text(["0", "1", str(died), "0", "1"])
 

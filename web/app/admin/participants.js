@@ -12,15 +12,21 @@ import { Table } from "../ui/table.js";
 const FEW = 12;
 const MOST = 500;
 
-export function Participants() {
+/** The participants of the virtual hosts that are shown, those first that acted last. */
+export function useParticipants() {
   const names = shownVhosts();
-  const loaded = useResource((signal) => ofAll(names, signal), [names.join("\n")]);
+  return useResource((signal) => ofAll(names, signal), [names.join("\n")]);
+}
+
+/** `isAdvanced`: with their clocks. */
+export function Participants({ loaded, isAdvanced = false }) {
+  const title = isAdvanced ? "Clocks of the participants" : "Participants";
   const [all, setAll] = useState(false);
   const list = loaded.data ?? [];
   const most = all ? MOST : FEW;
   const more = list.length > most;
-  return html`<${Panel} title="Participants" flush
-    note="last active first"
+  return html`<${Panel} title=${title} flush
+    note=${isAdvanced ? "the part of the interval that each owns, and its Lamport time" : "who publishes and receives, last active first"}
     foot=${more && (all
       ? `Only the ${MOST} last active are listed.`
       : html`<button class="button small" onClick=${() => setAll(true)}>Show more</button>`)}>
@@ -28,11 +34,11 @@ export function Participants() {
       ? pending(loaded, "participants")
       : list.length === 0
         ? html`<p class="nothing">None yet.</p>`
-        : html`<${Table} label="Participants" rows=${list} most=${most} lines
-              by=${["participant", "name", "user", "vhost", "interval", "events", "lamport", "last_event_id"]}
-              heads="#No.|Name|User|Virtual host|Interval|#Events|#Lamport|#Last event">
-            ${(p) => html`<${Row} key=${`${p.vhost} ${p.participant}`} who=${p} />`}
-          <//>`}
+        : isAdvanced
+          ? html`<${Table} label=${title} rows=${list} most=${most} by=${["participant", "name", "vhost", "interval", "lamport"]} heads="#No.|Name|Virtual host|Interval|#Lamport">
+              ${(p) => html`<${Clock} key=${`${p.vhost} ${p.participant}`} who=${p} />`}<//>`
+          : html`<${Table} label=${title} rows=${list} most=${most} lines by=${["name", "user", "vhost", "events", "last_event_id"]} heads="Name|User|Virtual host|#Events|#Last event">
+              ${(p) => html`<${Row} key=${`${p.vhost} ${p.participant}`} who=${p} />`}<//>`}
   <//>`;
 }
 
@@ -49,15 +55,20 @@ async function ofAll(names, signal) {
 function Row({ who }) {
   const filter = { vhost: who.vhost, participant_name: who.name };
   return html`<tr>
-    <td class="number">${who.participant}</td>
     <td class="name at-first"><a href=${href("events", filter)}><${Value}>${who.name}<//></a>
       ${who.assumed && html` <span class="badge warn" title="Its client gives no name, or one of too many">assumed</span>`}
       ${who.note && html` <span class="badge warn" title=${said(who.note)}>${who.programs} processes</span>`}</td>
     <td class="at-second"><${Value}>${who.user}<//></td>
     <td class="at-end"><${Value}>${who.vhost}<//></td>
-    <td><code>${who.interval === "" ? "whole" : visible(who.interval)}</code></td>
     <td class="number">${count(who.events)}</td>
-    <td class="number">${count(who.lamport)}</td>
     <td class="number at-first-end"><a href=${href("events", { vhost: who.vhost, event: String(who.last_event_id), at: String(who.last_event_id) })}>#${who.last_event_id}</a></td>
   </tr>`;
 }
+
+const Clock = ({ who }) => html`<tr>
+  <td class="number">${who.participant}</td>
+  <td class="name"><${Value}>${who.name}<//></td>
+  <td><${Value}>${who.vhost}<//></td>
+  <td><code>${who.interval === "" ? "whole" : visible(who.interval)}</code></td>
+  <td class="number">${count(who.lamport)}</td>
+</tr>`;

@@ -11,12 +11,11 @@ export function Quarantine() {
   const chosen = vhost.value;
   const loaded = useResource((signal) => api.quarantine(chosen, signal), [chosen]);
   const list = loaded.data;
+  if (list?.length === 0) return null; // all could be read
   return html`<${Panel} title="Quarantine" flush note="trace messages that could not be read">
     ${!list
       ? pending(loaded, "the quarantine")
-      : list.length === 0
-        ? html`<p class="nothing">Empty: all trace messages could be read.</p>`
-        : html`<${Table} label="Quarantine" heads="Time|Virtual host|Reason|Routing key|#Size"
+      : html`<${Table} label="Quarantine" heads="Time|Virtual host|Reason|Routing key|#Size"
               rows=${list} by=${["recorded_at", "vhost", "reason", "routing_key", "body_bytes"]}>
             ${(message) => html`<tr key=${message.id}>
                 <td class="tabular">${dateTime(message.recorded_at)}</td>

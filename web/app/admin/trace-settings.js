@@ -1,6 +1,6 @@
 // Settings of each trace, chosen at its first start.
 import { html } from "../core/html.js";
-import { count, dateTime, visible } from "../core/format.js";
+import { count, dateTime, plural, visible } from "../core/format.js";
 import { outage } from "../core/health.js";
 import { vhost } from "../core/route.js";
 import { user } from "../core/session.js";
@@ -10,18 +10,27 @@ import { Panel } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 import { TraceButton } from "../ui/trace-button.js";
 
+/** One participant in words, by the policy's name. */
+const ONE = {
+  client: "a program at one address",
+  host: "a user at one address",
+  user: "a user, wherever it is",
+  connection: "a connection",
+  channel: "a channel",
+};
+
 export function TraceSettings() {
   const known = traces.value.data ?? [];
   const by = new Map(known.map((trace) => [trace.vhost, trace]));
   const names = [...new Set([...user.value.vhosts, ...by.keys()])]
     .filter((name) => !vhost.value || name === vhost.value)
     .sort();
-  return html`<${Panel} title="Trace settings" flush
-    note="who counts as a participant, what joins no clocks, and what is taken">
-    <${Table} label="Trace settings"
-        heads="Virtual host|State|Participant|Created|#Restarts|#Redelivered|#Dead-lettered|#Quarantined|#Copies waiting|"
-        lines rows=${names.map((name) => ({ vhost: name, trace: by.get(name) }))}
-        by=${["vhost", of("state"), of("participant"), of("created_at"), of("restarts"), counted("redelivered"), counted("dead_lettered"), counted("quarantined"), of("pending_copies")]}>
+  return html`<${Panel} title="What is recorded" flush
+    note="each publish and each delivery costs the broker one more message, and disk for its event"
+    foot=${html`How long it is kept is set where the service starts: <code>ITC_RETENTION_DAYS</code> (days), <code>ITC_RETENTION_EVENTS</code> (the newest events); how much of a body: <code>ITC_PAYLOAD_MAX_BYTES</code> (bytes).`}>
+    <${Table} label="What is recorded" heads="Virtual host|State|What is taken|Bodies|One participant is|Since|#Events|" lines
+        rows=${names.map((name) => ({ vhost: name, trace: by.get(name) }))}
+        by=${["vhost", of("state"), null, of("bodies"), of("participant"), of("created_at"), of("events")]}>
       ${(row) => html`<${Row} key=${row.vhost} ...${row} />`}
     <//>
   <//>`;
@@ -30,16 +39,39 @@ export function TraceSettings() {
 const of = (name) => ({ trace }) => trace?.[name];
 const counted = (name) => ({ trace }) => trace?.counters[name];
 
+/** The messages that are taken: all, or those of some exchanges and queues; quiet ones are said apart. */
+function Taken({ trace: { exchanges, queues, quiet } }) {
+  const named = [["exchange", exchanges], ["queue", queues]].filter(([, names]) => names);
+  const list = (names) => visible(names.map((name) => name || "(default)").join(", "));
+  const title = named.map(([what, names]) => `${what}s: ${list(names)}`).join("; ");
+  return html`<span title=${title || undefined}>${named.length ? `messages of ${named.map(([what, names]) => plural(names.length, what)).join(", ")}` : "all messages"}</span>${quiet.length > 0 &&
+    html`<span class="soft" title=${list(quiet)}>, ${count(quiet.length)} quiet</span>`}`;
+}
+
 function Row({ vhost: name, trace }) {
   return html`<tr>
     <td class="name at-first"><${Value}>${name}<//></td>
-    <td class="at-first-end">${trace ? html`<${StateMark} state=${trace.state} stale=${outage.value !== null} />` : html`<span class="badge">not traced</span>`}</td>
-    <td class="at-second">${trace && html`<span title=${`quiet: ${visible(trace.quiet.join(" "))}`}>${trace.participant}${!trace.bodies && ", no bodies"}${(trace.exchanges || trace.queues) && ", partial"}</span>`}</td>
+    <td class="at-first-end">${trace ? html`<${StateMark} state=${trace.state} stale=${outage.value !== null} />` : html`<span class="badge">not recorded</span>`}</td>
     ${trace
-      ? html`<td class="tabular">${dateTime(trace.created_at)}</td>
-          ${[trace.restarts, trace.counters.redelivered, trace.counters.dead_lettered, trace.counters.quarantined, trace.pending_copies].map(
-            (n, at) => html`<td class="number ${n ? "" : "faint"}" key=${at}>${count(n)}</td>`)}`
-      : html`<td colspan="6"></td>`}
+      ? html`<td class="at-second"><${Taken} trace=${trace} /></td>
+          <td>${trace.bodies ? "kept" : html`<span class="soft" title="Only their digests: they cannot be shown or searched">not kept</span>`}</td>
+          <td>${ONE[trace.participant] ?? trace.participant}</td>
+          <td class="tabular">${dateTime(trace.created_at)}</td>
+          <td class="number ${trace.events ? "" : "faint"}">${count(trace.events)}</td>`
+      : html`<td colspan="5"></td>`}
     <td class="end at-end"><${TraceButton} vhost=${name} state=${trace?.state ?? "none"} /></td>
   </tr>`;
+}
+
+/** The counters of each trace since it was first started. */
+export function TraceCounters() {
+  const shown = (traces.value.data ?? []).filter((trace) => !vhost.value || trace.vhost === vhost.value);
+  const numbers = ({ restarts, counters: { redelivered, dead_lettered: dead, quarantined }, pending_copies: waiting }) => [restarts, redelivered, dead, quarantined, waiting];
+  return html`<${Panel} title="Counters of the traces" flush note="since each was first started">
+    <${Table} label="Counters of the traces" heads="Virtual host|#Restarts|#Redelivered|#Dead-lettered|#Quarantined|#Copies waiting" rows=${shown.map((trace) => ({ trace }))}
+        by=${[of("vhost"), of("restarts"), counted("redelivered"), counted("dead_lettered"), counted("quarantined"), of("pending_copies")]}>
+      ${({ trace }) => html`<tr key=${trace.vhost}><td class="name"><${Value}>${trace.vhost}<//></td>
+        ${numbers(trace).map((n, at) => html`<td class="number ${n ? "" : "faint"}" key=${at}>${count(n)}</td>`)}</tr>`}
+    <//>
+  <//>`;
 }

@@ -5,7 +5,7 @@ import { expertOpen } from "../core/preferences.js";
 export function Expert({ what, children }) {
   return html`<details class="expert" open=${expertOpen.value}
     onToggle=${({ currentTarget }) => (expertOpen.value = currentTarget.open)}>
-    <summary>For experts: ${what}</summary>
-    ${children}
+    <summary>Advanced: ${what}</summary>
+    ${expertOpen.value && children}
   </details>`;
 }
