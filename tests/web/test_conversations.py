@@ -203,7 +203,7 @@ def test_the_banner_alone_says_how_certain_a_conversation_is(
     )
     page.goto(f"{told.server.url}/#/conversations?event={told.plain}")
     banner = page.get_by_role("region", name="What is known")
-    expect(banner.locator(".badge")).to_have_text(["incomplete: 1 gap", "not sound"])
+    expect(banner.locator(".trust-part")).to_have_text(["incomplete: 1 gap", "not sound"])
     expect(banner).to_contain_text(re.compile(f"this conversation: .* {end}"))
     expect(page.get_by_role("status").filter(has_text=re.compile("complete|sound"))).to_have_count(
         0
@@ -825,7 +825,7 @@ def test_what_is_known_against_it_is_said(
     )
     page = open_page(serve(world), f"#/conversations?event={order}")
     banner = page.get_by_role("region", name="What is known")
-    expect(banner.locator(".badge").first).to_have_text("incomplete: 1 gap")
+    expect(banner.locator(".trust-part").first).to_have_text("incomplete: 1 gap")
     banner.get_by_text("Why?").click()
     expect(banner).to_contain_text("the queue was full")
 

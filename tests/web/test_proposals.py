@@ -57,7 +57,9 @@ def test_it_is_said_looked_at_adopted_and_taken_back(
     server, last = shop(serve)
     page = open_page(server, hurry=True)
     said = page.locator(".proposal-line")
-    expect(said).to_contain_text(f"{SAYS}: it would join 5,181 of 5,943 publishes of /")
+    expect(said).to_contain_text(
+        f"5,181 of 5,943 publishes of / could be joined to what led to them: {SAYS}"
+    )
     settled(page)
     assert not violations(page)
     ARTEFACTS.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from urllib.parse import parse_qs
 
@@ -44,6 +45,21 @@ def test_dead_letters_and_unmatched_deliveries_are_in_the_picture(
     page = open_page(demo, "#/topology?vhost=%2F&newest=5000")
     expect(page.locator("path.dead")).to_have_count(1)
     expect(page.locator("a.flow-node.queues").filter(has_text="audit")).to_contain_text("unmatched")
+
+
+def test_each_line_has_its_rate(demo: Served, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/topology?vhost=%2F&newest=5000")
+    lines = page.locator(".flow-links > path:not(.dead)")
+    expect(lines.first).to_be_attached()
+    rates = page.locator(".flow-links text.rate").all_text_contents()
+    assert len(rates) == lines.count()
+    events = [event for event in demo.world.events if event.vhost == "/"]
+    seconds = (events[-1].at - events[0].at) / 1e6
+    taken = Counter(event.queue for event in events if event.received)
+    [audits] = [n for queue, n in taken.items() if queue == "audit"]
+    assert f"{audits / seconds:.0f}/s" in rates
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.locator(".flow-links text.rate")).to_have_count(0)  # there is no room
 
 
 def test_a_virtual_host_without_events_says_so(demo: Served, open_page: OpenPage) -> None:
@@ -125,7 +141,7 @@ def test_dead_letters_lead_from_the_queue_where_they_died(
     again = [e for e in demo.world.events if e.queue == "stock" and e.match == "redelivered"]
     both = len(dead) + len([e for e in again if e.vhost == "/"])
     expect(stock).to_contain_text(f"✕ {both} failed")
-    expect(page.locator(".flow-links text")).to_have_text(f"✕ {len(dead)}")
+    expect(page.locator(".flow-links text:not(.rate)")).to_have_text(f"✕ {len(dead)}")
     expect(page.get_by_role("list", name="Legend")).to_contain_text("✕unroutable, dead-lettered")
 
 

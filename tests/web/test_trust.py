@@ -46,7 +46,8 @@ def test_a_gap_makes_it_incomplete_and_a_doubt_not_sound_and_both_say_why(
 ) -> None:
     server = serve(sure_world())
     page = open_page(server, "#/overview?vhost=%2F", hurry=True)
-    expect(trust(page).locator(".badge")).to_have_text(["complete", "sound"])
+    expect(trust(page).locator(".trust-part")).to_have_text(["complete", "sound"])
+    expect(trust(page).locator(".badge")).to_have_count(0)  # only what is not right stands out
     expect(trust(page).get_by_text("Why?")).to_have_count(0)
     gap = {"id": 1, "after_event_id": 5, "before_event_id": None, "until": None}
     gap |= {
@@ -57,7 +58,7 @@ def test_a_gap_makes_it_incomplete_and_a_doubt_not_sound_and_both_say_why(
     }
     server.gap("/", **gap)
     cast_doubt(page)
-    expect(trust(page).locator(".badge")).to_have_text(["incomplete: 1 gap", "not sound"])
+    expect(trust(page).locator(".badge.warn")).to_have_text(["incomplete: 1 gap", "not sound"])
     trust(page).get_by_text("Why?").click()
     expect(trust(page)).to_contain_text("still open: tracing was off")
     expect(trust(page)).to_contain_text(f"{DOUBT}.")
@@ -65,7 +66,7 @@ def test_a_gap_makes_it_incomplete_and_a_doubt_not_sound_and_both_say_why(
 
 def test_it_is_complete_since_the_last_gap_ended(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/overview?vhost=%2F")
-    badge = trust(page).locator(".badge").first
+    badge = trust(page).locator(".trust-part").first
     # One of them is that of a message in quarantine.
     expect(badge).to_have_text(re.compile(r"^complete since 2026-01-02 .*; 2 earlier gaps$"))
     expect(badge).not_to_have_class(re.compile(r"\b(warn|good)\b"))
@@ -88,7 +89,7 @@ def test_what_is_left_out_by_choice_is_said_and_is_no_alarm(
     world.traces["/"].gaps.append(hole)
     server = serve(world)
     page = open_page(server, "#/overview?vhost=%2F", hurry=True)
-    badge = trust(page).locator(".badge").first
+    badge = trust(page).locator(".trust-part").first
     expect(badge).to_have_text("partial by choice")
     expect(badge).not_to_have_class(re.compile(r"\b(warn|bad)\b"))
     trust(page).get_by_text("Why?").click()
@@ -102,10 +103,10 @@ def test_events_are_judged_by_the_time_of_the_rows_in_view(
     demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/events?live=off&vhost=%2F&at=751")
-    expect(trust(page).locator(".badge").first).to_have_text("incomplete: 1 gap")
+    expect(trust(page).locator(".trust-part").first).to_have_text("incomplete: 1 gap")
     expect(trust(page)).to_contain_text("the rows in view")
     page.locator(".rows").evaluate("e => e.scrollTop = 0")
-    expect(trust(page).locator(".badge").first).to_have_text("complete")
+    expect(trust(page).locator(".trust-part").first).to_have_text("complete")
 
 
 @pytest.mark.parametrize(
@@ -121,15 +122,15 @@ def test_a_drawing_is_judged_by_the_time_of_what_it_shows(
 ) -> None:
     page = open_page(demo, address)
     expect(trust(page)).to_contain_text(said)
-    expect(trust(page).locator(".badge").first).to_have_text("incomplete: 1 gap")
+    expect(trust(page).locator(".trust-part").first).to_have_text("incomplete: 1 gap")
 
 
 def test_of_all_virtual_hosts_together_each_gap_counts(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/overview")
-    expect(trust(page).locator(".badge").first).to_have_text("incomplete: 2 gaps")
+    expect(trust(page).locator(".trust-part").first).to_have_text("incomplete: 2 gaps")
     expect(trust(page)).to_contain_text("legacy is not being recorded")
     page.get_by_label("Virtual host").select_option("shop")
-    expect(trust(page).locator(".badge").first).to_have_text("complete")
+    expect(trust(page).locator(".trust-part").first).to_have_text("complete")
     expect(trust(page)).not_to_contain_text("legacy")
 
 
@@ -140,7 +141,7 @@ def test_while_nothing_is_recorded_it_is_unknown(
     world = sure_world()
     world.traces["/"].state = state
     page = open_page(serve(world), "#/topology?vhost=%2F")
-    expect(trust(page).locator(".badge").first).to_have_text("unknown")
+    expect(trust(page).locator(".trust-part").first).to_have_text("unknown")
     expect(trust(page)).to_contain_text("/ is not being recorded")
 
 
@@ -204,14 +205,14 @@ def test_who_may_not_start_a_stopped_trace_is_told_who_may(
 
 def test_what_was_never_traced_is_unknown(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/overview?vhost=empty")
-    expect(trust(page).locator(".badge")).to_have_text(["unknown: not traced"])
+    expect(trust(page).locator(".trust-part")).to_have_text(["unknown: not traced"])
 
 
 def test_without_the_service_it_says_as_of_when_and_figures_look_old(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     page = open_page(serve(sure_world()), "#/overview?vhost=%2F", hurry=True)
-    expect(trust(page).locator(".badge").first).to_have_text("complete")
+    expect(trust(page).locator(".trust-part").first).to_have_text("complete")
     figure = page.locator(".figure dd").first
     fresh = figure.evaluate("e => getComputedStyle(e).color")
     page.route("**/itc_db/**", lambda route: route.abort())
@@ -229,7 +230,7 @@ def test_a_service_that_hangs_is_not_shown_as_well(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     page = open_page(serve(sure_world()), "#/overview?vhost=%2F", hurry=True)
-    expect(trust(page).locator(".badge").first).to_have_text("complete")
+    expect(trust(page).locator(".trust-part").first).to_have_text("complete")
     running = page.get_by_role("table").get_by_text("running").first
     fresh = running.get_attribute("class")
     page.route("**/*", lambda route: None)  # neither answered nor refused

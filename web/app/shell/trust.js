@@ -33,9 +33,8 @@ export function Trust() {
   const missed = missedNow(shown, known.until);
   const verdict = verdictOf(known, shown, missed);
   return html`<section class="trust ${isStale.value ? "stale" : ""}" aria-label="What is known">
-    <span class="trust-verdict" aria-live="polite"><span class="badge ${verdict.tone}"><${Term} name=${verdict.term}>${verdict.word}<//></span>
-    ${shown.length > 0 &&
-    html`<span class="badge ${known.doubts.length ? "warn" : isStale.value ? "calm" : "good"}"><${Term} name="sound">${known.doubts.length ? "not sound" : "sound"}<//></span>`}</span>
+    <span class="trust-verdict" aria-live="polite"><${Part} tone=${verdict.tone} term=${verdict.term}>${verdict.word}<//>
+    ${shown.length > 0 && html`<${Part} tone=${known.doubts.length ? "warn" : "good"} term="sound">${known.doubts.length ? "not sound" : "sound"}<//>`}</span>
     <span class="trust-period">${chosen ? html`<${Value} cut>${chosen}<//>` : "all virtual hosts"}, ${periodText(known, period)}</span>
     ${missed && !idle && html`<span class="badge warn trust-missed" title=${missed.names}><bdi class="cut">${missed.names}</bdi> <span class="nowrap">${missed.verb} not being recorded</span></span>`}
     <${Why} known=${known} />
@@ -44,6 +43,9 @@ export function Trust() {
     ${idle && html`<${IdleTrace} trace=${idle} />`}
   </section>`;
 }
+
+/** A part of the verdict, which stands out only where something is not right. */
+const Part = ({ tone, term, children }) => html`<span class="trust-part ${tone === "good" ? "" : `badge ${tone}`}"><${Term} name=${term}>${children}<//></span>`;
 
 /** A value once it has stayed the same for a moment: one scrolls over a thousand rows. */
 function useSettled(value) {

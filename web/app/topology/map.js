@@ -34,7 +34,7 @@ export function FlowMap({ flows, vhost, by, colour, waiting, period = {} }) {
           })}
         </div>
         <div class="flow ${drawing.narrow ? "narrow" : ""}" style=${{ height: `${drawing.height}px`, width: `${width}px` }} onPointerLeave=${() => setLit(null)}>
-          <${Links} drawing=${drawing} width=${width} lit=${lit} colour=${colour} />
+          <${Links} drawing=${drawing} seconds=${flows.seconds} width=${width} lit=${lit} colour=${colour} />
           ${drawing.columns.map((nodes, n) =>
             nodes.map((node) => html`<${Node} key=${`${n}\n${node.key}`} node=${node} column=${n}
               place=${drawing.place.get(`${n}\n${node.key}`)} flows=${flows} short=${short} vhost=${vhost} by=${by} colour=${colour} period=${period} waits=${n === 1 && waiting.get(node.key)} onLit=${setLit} />`),
@@ -96,7 +96,7 @@ const toneClass = (entry, colour) => {
   return tone === null ? "" : `${colour}-${tone}`;
 };
 
-function Links({ drawing, width, lit, colour }) {
+function Links({ drawing, seconds, width, lit, colour }) {
   const most = Math.max(1, ...drawing.links.flat().map((link) => link.count));
   return html`<svg class="flow-links" width=${width} height=${drawing.height} aria-hidden="true">
     ${drawing.links.map((links, n) =>
@@ -110,6 +110,8 @@ function Links({ drawing, width, lit, colour }) {
           stroke-width=${1 + 7 * Math.sqrt(link.count / most)} />`;
       }),
     )}
+    ${!drawing.narrow && drawing.links.map((links, n) => links.map((link) => html`<${Rate} key=${`${n}\n${link.from}\n${link.to}`} link=${link} of=${links} seconds=${seconds}
+      from=${drawing.place.get(`${n}\n${link.from}`)} to=${drawing.place.get(`${n + 1}\n${link.to}`)} dim=${lit && !touches(link, n, lit)} />`))}
     <defs><marker id="dead-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">
       <path class="dead-head" d="M0 0L8 4L0 8z" /></marker></defs>
     ${drawing.deaths.map((death) => {
@@ -122,6 +124,16 @@ function Links({ drawing, width, lit, colour }) {
         <text x=${from.x - BEND} y=${(from.y + to.y) / 2 + from.height} text-anchor="end">✕ ${compact(death.count)}</text></g>`;
     })}
   </svg>`;
+}
+
+/** The rate on a line, at the end that it has for itself. */
+function Rate({ link, of, seconds, from, to, dim }) {
+  if (!from || !to || !link.count) return null;
+  const isAlone = (end) => of.filter((one) => one[end] === link[end]).length === 1;
+  const t = isAlone("to") ? 0.78 : isAlone("from") ? 0.22 : 0.5;
+  const x = from.x + from.width + (to.x - from.x - from.width) * (1.5 * t * (1 - t) + t ** 3);
+  const y = from.y + from.height / 2 + (to.y + to.height / 2 - from.y - from.height / 2) * t * t * (3 - 2 * t);
+  return html`<text class="rate ${dim ? "dim" : ""}" x=${x} y=${y + 4} text-anchor="middle">${flowing(link.count, seconds).replace(/ messages?$/, "")}</text>`;
 }
 
 const touches = (link, n, { column, key }) =>

@@ -53,11 +53,11 @@ export function ProposalLine({ vhost, proposal, lead, more = "", show, onChange 
   return html`<div class="alert calm proposal-line" role="status">
     <p>${!adopted && lead} ${adopted
       ? `Adopted: ${visible(one.says)}. ${past(job, busy)}`
-      : `${visible(one.says)}: it would join ${count(one.joins)} of ${count(one.of)} publishes${visible(more)} to what led to them (${visible(one.certainty)}).`}${one.alone != null && html` <strong>Only messages of user <${Value}>${one.alone}<//> carry it.</strong>`}</p>
+      : `${count(one.joins)} of ${count(one.of)} publishes${visible(more)} could be joined to what led to them: ${visible(one.says)} (${visible(one.certainty)}).`}${one.alone != null && html` <strong>Only messages of user <${Value}>${one.alone}<//> carry it.</strong>`}</p>
     ${!adopted && show}
     ${adopted
       ? html`<button class="button small" disabled=${!mayWrite.value || busy} onClick=${takeBack}>Take back</button>`
-      : html`<button class="button small main" disabled=${!mayWrite.value || busy} title=${refused ?? "From now on, and for what is stored"} onClick=${adopt}>Adopt</button>`}
+      : html`<button class="button main" disabled=${!mayWrite.value || busy} title=${refused ?? "From now on, and for what is stored"} onClick=${adopt}>Adopt</button>`}
     <details><summary class="small">Rules</summary><pre class="small">${visible(one.rules.map((rule) => JSON.stringify(rule)).join("\n"))}</pre></details>
   </div>`;
 }
