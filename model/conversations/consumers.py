@@ -17,11 +17,10 @@ MOST_PUBLISHES = 16
 """The last publishes of each participant that are compared with a conversation's own."""
 PATIENCE, LEAST_PATIENCE = 10, 10_000_000
 """For so many times as long as anybody took in a conversation, and so long at least (µs), whoever
-published for a message may go on unless its `Pace` says that it has had its time; and whoever is
-new, and never published, may yet publish."""
-FEW, FEW_PATIENCE = 32, 60_000_000
-"""Whoever never published, and was handed fewer messages than the first number, may have all of
-them in work, and is waited for so long at least (µs)."""
+published for a message may go on unless its `Pace` says that it has had its time."""
+NEW_PATIENCE = 75_000_000
+"""For so long at least (µs) whoever is handed messages of a kind that is new may yet publish: it
+may gather them for a minute, or have all of them in work at once."""
 NO_PACE = Pace()
 _NOT_WITH_IT = (Disposition.rejected, Disposition.in_hand, Disposition.returned)
 
@@ -32,10 +31,9 @@ class PublisherRecord(NamedTuple):
     ``unnamed`` is the last publish that names none, or an event before which there may be one; 0
     for none. ``evidence`` are its counts. ``newest`` are all its publishes after the event
     ``cutoff``. A publish that begins a conversation of its own counts as neither of them, and
-    ``only_begins`` says that it publishes nothing else. ``first_at`` is its first event's time, 0
-    if that is gone. ``unexplained`` is its last publish that neither names a cause nor, along keys,
-    has one of an earlier message, or an event before which there may be one. ``handed`` are its
-    deliveries, and ``may_be_half`` says that another may publish for its program.
+    ``only_begins`` says that it publishes nothing else. ``unexplained`` is its last publish that
+    neither names a cause nor, along keys, has one of an earlier message, or an event before which
+    there may be one. ``may_be_half`` says that another may publish for its program.
     """
 
     unnamed: int = 0
@@ -43,19 +41,21 @@ class PublisherRecord(NamedTuple):
     newest: tuple[int, ...] = ()
     cutoff: int = 0
     only_begins: bool = False
-    first_at: int = 0
     unexplained: int = 0
-    handed: int = FEW
     may_be_half: bool = False
 
     def explains_all_since(self, event: int) -> bool:
         """Tell whether it reacts, and all that it published since says to which message."""
         return bool(self.evidence.reactions) and self.unexplained < event
 
-    def may_be_at_its_first(self, moment: int, patience: int) -> bool:
-        """Tell whether it never published, and may yet: it is new."""
-        longest = patience if self.handed >= FEW else max(patience, FEW_PATIENCE)
-        return not self.evidence.reactions and self.first_at > max(moment - longest, 0)
+    def may_publish(self, received_at: int, moment: int, patience: int) -> bool:
+        """Tell whether it may yet publish for a message of a kind that is not known to end there.
+
+        Whoever publishes for others may take any time; whoever never did is waited for.
+        """
+        if self.evidence.reactions:
+            return not self.only_begins
+        return received_at > moment - max(patience, NEW_PATIENCE)
 
 
 class Silence(NamedTuple):
@@ -100,7 +100,7 @@ def silent_consumers(
     """Consumers whose effects nothing names.
 
     Silent ones have published outside the conversation since; pending ones have published nothing
-    since, though they do for other messages, or never yet, but were handed it just now; for halves
+    since, though they do for other messages, or never yet, but may be at their first; for halves
     another may have published.
     Deliveries that were rejected, given back or are in hand do not count, nor ``dead_ends`` whose
     participants have had their time, and explain all that they published since. Suggestions count
@@ -145,8 +145,10 @@ def silent_consumers(
                 pending.setdefault(event.participant, event.name)
         elif record.cutoff > event.id or newer - own:
             silent.setdefault(event.participant, event.name)
-        elif (record.evidence.reactions and not newer and not record.only_begins) or (
-            record.may_be_at_its_first(moment, patience)
+        elif (
+            not newer
+            and (record.evidence.reactions or event.id not in dead_ends)
+            and record.may_publish(event.recorded_at, moment, patience)
         ):
             pending.setdefault(event.participant, event.name)
         elif record.may_be_half:

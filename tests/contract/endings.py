@@ -34,8 +34,8 @@ from model.words import Via
 BEGINNING = 1_700_000_000_000_000
 MILLISECOND = 1_000
 WAIT, WORK = (3, 40), (10, 200)  # ms until a message is handed over, and until it is handled
-LONG = 60_000 * MILLISECOND  # until a run is at rest
-EVERY = 150  # ms from one beginning to the next
+LONG = 120_000 * MILLISECOND  # until a run is at rest
+EVERY, APART = 150, 1_000  # ms from one beginning to the next, in tests and in the table
 GATHERED = 120  # messages of a batch
 
 Carries: TypeAlias = Literal["its cause's", "its own", "none"]
@@ -74,9 +74,17 @@ class Record(NamedTuple):
 
 
 def run(
-    programs: Sequence[Program], beginnings: int, seed: int, *, one_way: bool = False
+    programs: Sequence[Program],
+    beginnings: int,
+    seed: int,
+    *,
+    one_way: bool = False,
+    every: int = EVERY,
 ) -> list[Record]:
-    """All that the broker tells of a run, in order; messages of all types may go ``one_way``."""
+    """All that the broker tells of a run, in order; messages of all types may go ``one_way``.
+
+    Conversations begin ``every`` so many ms.
+    """
     dice, records = random.Random(seed), list[Record]()
     todo: list[tuple[int, int, Program, str, dict[str, Any] | None, frozenset[int], Any]] = []
     waiting: defaultdict[tuple[str, Reaction, str], list[Any]] = defaultdict(list)
@@ -96,10 +104,10 @@ def run(
 
     for program in programs:
         for turn in range(beginnings if program.begins else 0):
-            at = BEGINNING + (program.begins_after + turn * EVERY) * MILLISECOND
+            at = BEGINNING + (program.begins_after + turn * every) * MILLISECOND
             own = {"correlation_id": f"{program.name}-{turn}"} if program.begins_with_key else {}
             nothing = frozenset[int]()
-            later(at + span((0, EVERY)), program, "publish", own, nothing, program.begins)
+            later(at + span((0, every)), program, "publish", own, nothing, program.begins)
     messages = 0
     while todo:
         at, turn, program, step, properties, roots, what = heapq.heappop(todo)
@@ -489,7 +497,7 @@ async def rows(beginnings: int, names: Sequence[str]) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 await migrate(url := f"sqlite:///{folder}/itc.db")
                 store = await Store.open(url)
-                records = run(application.programs, beginnings, 3)
+                records = run(application.programs, beginnings, 3, every=APART)
                 verdicts = [await verdict(store, f"{at}", records, at, via) for at in MOMENTS]
                 until = [f"{each.decided}/{each.ended}" for each in verdicts[:-1]]
                 await store.close()

@@ -12,7 +12,18 @@ from app.stored.reading import EventFilter
 from app.tracker import Publish
 from model.conversations.messages import Outcome
 from model.words import Via
-from tests.contract.endings import APPLICATIONS, BATCHES, GATHERED, JOINS, UNEVEN, run, verdict
+from tests.contract.endings import (
+    APPLICATIONS,
+    BATCHES,
+    GATHERED,
+    JOINS,
+    MILLISECOND,
+    UNEVEN,
+    Program,
+    Reaction,
+    run,
+    verdict,
+)
 
 
 @pytest.mark.parametrize("via", [Via.links, Via.conversation])
@@ -94,6 +105,46 @@ async def test_what_waits_in_a_batch_is_not_done(store: Store, name: str) -> Non
     in_batch = await verdict(store, "/", records, 0.96, Via.conversation, 85)
     assert in_batch.lies == []
     assert in_batch.outcomes["goes on: open"] + in_batch.outcomes["goes on: unknown"] >= 80
+
+
+@pytest.mark.parametrize("via", [Via.links, Via.conversation])
+async def test_who_was_handed_many_at_once_may_be_at_its_first_batch(
+    store: Store, via: Via
+) -> None:
+    """Whoever never published is no dead end for all that it took in."""
+    programs = [
+        Program("shop", begins="placed"),
+        Program(
+            "statistics",
+            ("placed",),
+            {"placed": [Reaction("counted", gathers=40, work=(30_000, 30_000))]},
+        ),
+        Program("board", ("counted",)),
+    ]
+    records = run(programs, 40, 3, every=10)
+    while_at_work = await verdict(store, "/", records, 80 / 82, via, later=25_000 * MILLISECOND)
+    assert while_at_work.outcomes == {"goes on: open": 40}
+
+
+@pytest.mark.parametrize("answers", [{}, {"accepted": [Reaction("reserved")]}])
+async def test_who_is_handed_messages_of_a_new_type_is_given_time_for_the_first(
+    store: Store, answers: dict[str, list[Reaction]]
+) -> None:
+    """Whatever it did with others, which may be nothing at all, for minutes."""
+    later = Reaction("filed", work=(15_000, 15_000))
+    programs = [
+        Program("shop", begins="accepted"),
+        Program("press", begins="noted", begins_after=110_000),
+        Program("stock", ("accepted", "noted"), {"noted": [later], **answers}),
+        Program("desk", ("filed", "reserved")),
+    ]
+    records = run(programs, 24, 3, every=5_000)
+    noted = [n for n, each in enumerate(records) if each.record.properties["type"] == "noted"]
+    verdicts = [
+        await verdict(store, f"{share}", records, share, Via.conversation)
+        for share in ((n + 1.5) / len(records) for n in noted[:8])
+    ]
+    assert not [lie for each in verdicts for lie in each.lies]
 
 
 @pytest.mark.long(180)

@@ -51,7 +51,7 @@ async def test_what_goes_on_is_never_done_and_what_has_ended_is_where_messages_t
 async def test_what_leads_to_nothing_ends_where_a_queue_is_busy(store: Store) -> None:
     """Of such a queue's newest deliveries none is old enough to say what comes of its kind."""
     application = APPLICATIONS["a worker that answers one type of two"]
-    records = run(application.programs, 120, 3)
+    records = run(application.programs, 120, 3, every=1_000)
     while_busy = await verdict(store, "/", records, 0.8, Via.conversation)
     assert while_busy.decided >= 0.9 * while_busy.ended
     assert while_busy.lies == []

@@ -98,8 +98,6 @@ class Everything:
         record = PublisherRecord(
             evidence=Evidence(reactions, explained, spanned=spanned),
             only_begins=begins,
-            first_at=its[-1].recorded_at,
-            handed=self.who[number].seq - self.who[number].published,
             may_be_half=self.may_be_half(number),
         )
         if not reactions:

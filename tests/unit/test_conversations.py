@@ -245,28 +245,23 @@ def test_for_a_consumer_that_may_be_a_half_of_a_program_another_may_have_publish
 
 
 @pytest.mark.parametrize(
-    ("first_at", "handed", "now", "outcome"),
+    ("ends", "now", "outcome"),
     [
-        (0.5, 32, 10.4, Outcome.open),  # programs that start may take seconds
-        (0.5, 32, 10.6, Outcome.done),
-        (0.5, 31, 60.4, Outcome.open),  # it may have all of them at once, and take its time
-        (0.5, 31, 60.6, Outcome.done),
-        (0, 1, 10.4, Outcome.done),  # its first event is gone, and with it its time
-        (0.5, 1, None, Outcome.done),
+        ((), 75.4, Outcome.open),  # it may gather such messages, or have all of them in work
+        ((), 75.6, Outcome.done),
+        ((4,), 20, Outcome.done),  # of its kind others are as old
+        ((), None, Outcome.done),
     ],
 )
-def test_who_never_published_is_waited_for_until_others_would_have(
-    first_at: float, handed: int, now: float | None, outcome: Outcome
+def test_who_never_published_is_waited_for_unless_others_of_the_kind_were(
+    ends: tuple[int, ...], now: float | None, outcome: Outcome
 ) -> None:
     events = [sent(1, 0, "work"), got(2, 0.1, 1, "work"), sent(3, 0.3, "x")._replace(participant=2)]
     events.append(got(4, 0.5, 3, "x")._replace(participant=3))
     moment = None if now is None else round(now * SECOND)
-    publishers = {
-        2: PublisherRecord(0, Evidence(1, 1), newest=(3,)),
-        3: PublisherRecord(first_at=round(first_at * SECOND), handed=handed),
-    }
-    causes = {3: (Cause(2, "r", "parent"),)}
-    found = conversation_of(events[0], events, causes, publishers=publishers, now=moment)
+    given = {"dead_ends": ends, "now": moment, "causes": {3: (Cause(2, "r", "parent"),)}}
+    publishers = {2: PublisherRecord(0, Evidence(1, 1), newest=(3,)), 3: PublisherRecord()}
+    found = conversation_of(events[0], events, publishers=publishers, **given)
     assert found.outcome is outcome
 
 

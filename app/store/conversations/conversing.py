@@ -216,13 +216,14 @@ class Conversing(Roots):
         causes: Mapping[int, Sequence[Cause]],
         publishers: Mapping[int, PublisherRecord],
     ) -> frozenset[int]:
-        """Dead ends that nothing names, of those who explain what they published since."""
+        """Dead ends that nothing names, of those who explain what they published, or never did."""
         sources = {cause.event for links in causes.values() for cause in links}
         deliveries = (
             event
             for event in events.values()
             if event.type is EventType.received and event.id not in sources
-            if publishers[event.participant].explains_all_since(event.id)
+            if (record := publishers[event.participant]).explains_all_since(event.id)
+            or not record.evidence.reactions
         )
         return await self._dead_ends.among(deliveries, events.values())
 

@@ -1,9 +1,10 @@
 """Dead ends: deliveries of a kind that leads to nothing, by the newest and by those before them.
 
 A kind is a participant, a queue and a message type. It is a dead end where three of its deliveries
-at least are not young, nothing that the participant published names one of its last ones, and
-nothing that names no cause has a key of one. Of a busy queue the newest are all young; where they
-are of other kinds, those around the delivery itself are looked at.
+at least are so old that the first of a kind would have led on, nothing that the participant
+published names one of its last ones, and nothing that names no cause has a key of one. Of a busy
+queue the newest are all young; where they are of other kinds, those around the delivery itself are
+looked at.
 
 Who waits for two messages, or gathers many, and names one of them or goes on by its key, looks like
 that too. So what the participant publishes must need none of the kind: it is a message that it
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import Row, TextClause, bindparam, text
 
 from app.store.conversations.roots import MOST_SHARING, Roots
-from model.conversations.consumers import LEAST_PATIENCE
+from model.conversations.consumers import NEW_PATIENCE
 from model.happened import ConversationEvent
 from model.words import EdgeKind, EventType
 
@@ -49,6 +50,7 @@ def _of_queue(condition: str, order: str, most: int) -> TextClause:
 
 
 _NEWEST = _of_queue(f"<= coalesce({_BOUND}, 9223372036854775807)", "DESC", MOST_OF_QUEUE)
+_OLDEST = _of_queue(">= coalesce(:bound, 0)", "ASC", MOST_ALIKE)
 _NEXT = _of_queue(f">= {_BOUND}", "ASC", MOST_NEXT)
 _LAST_OLD = text(
     f"SELECT max(id) AS id FROM (SELECT id, recorded_at{_OF_PARTICIPANT}"  # noqa: S608
@@ -111,7 +113,7 @@ class DeadEnds:
 
     def __init__(self, trace: Roots, read: Read, now: int) -> None:
         self._trace, self._read = trace, read
-        self._old_until = now - LEAST_PATIENCE
+        self._old_until = now - NEW_PATIENCE
         self._kinds: dict[DeliveryKind, bool] = {}
         self._last: dict[int, Sequence[ConversationEvent]] = {}
         self._first: dict[int, Sequence[ConversationEvent]] = {}
@@ -144,7 +146,8 @@ class DeadEnds:
         old = 0
         # In a burst those around it are of its kind where none of the newest of its queue is.
         around = ((_NEXT, last), (_NEWEST, last))
-        for query, bound in ((_NEWEST, None), (_NEWEST, last_old or last), *around):
+        of_queue = (_OLDEST, None), (_NEWEST, None), (_NEWEST, last_old or last)
+        for query, bound in (*of_queue, *around):
             if (query, bound) in around and old >= LEAST_ALIKE:
                 break
             rows = await self._select(query, kind.participant, queue=kind.queue, bound=bound)
@@ -153,7 +156,7 @@ class DeadEnds:
                 -MOST_ALIKE:
             ]
             old = max(old, sum(event.recorded_at <= self._old_until for event in newest))
-            alike.update(event.id for event in newest)
+            alike.update(event.id for event in newest if query is not _OLDEST)
         if old < LEAST_ALIKE:
             return False
         return not await self._select(_HAVE_LED, ids=sorted(alike))

@@ -91,8 +91,7 @@ def _records(newest: int, publishes: int) -> str:
         " coalesce((SELECT height FROM events"
         " WHERE trace_id = :trace AND participant = number ORDER BY height DESC"
         f" LIMIT 1 OFFSET {newest - 1}), -1) AS recent, {_AWARE} AS aware,"
-        " coalesce((SELECT recorded_at FROM events WHERE id = first_event_id), 0) AS first_at,"
-        f" seq - published AS handed, {MAY_BE_HALF} AS may_be_half"
+        f" {MAY_BE_HALF} AS may_be_half"
         " FROM participants WHERE trace_id = :trace AND number IN :numbers)"
     )
     return (
@@ -108,7 +107,7 @@ def _records(newest: int, publishes: int) -> str:
         f" explained + spanned = 0 AND EXISTS (SELECT 1{_NEWEST})"
         f" AND NOT EXISTS (SELECT 1 FROM (SELECT e.*{_NEWEST}"
         f" ORDER BY e.height DESC LIMIT {MOST_FIRST}) AS e WHERE 1 = 1{_IS_REACTION}),"
-        " first_at, handed, may_be_half FROM who"
+        " may_be_half FROM who"
     )
 
 
@@ -129,7 +128,7 @@ async def publishers_of(
     for chunk in chunks(sorted({event.participant for event in events})):
         rows = await trace.connection.execute(query, binds | {"numbers": chunk})
         for number, reactions, explained, spanned, unexplained, listed, *rest in rows:
-            unnamed, oldest, only_begins, first_at, handed, may_be_half = rest
+            unnamed, oldest, only_begins, may_be_half = rest
             evidence = Evidence(reactions=reactions, explained=explained, spanned=spanned)
             ids = sorted(map(int, listed.split(",")), reverse=True) if listed else []
             oldest = oldest if oldest and oldest >= binds["first"] else 0
@@ -142,8 +141,6 @@ async def publishers_of(
                 unexplained=(unexplained or oldest) if by_keys else unnamed,
                 cutoff=ids[MOST_PUBLISHES] if len(ids) > MOST_PUBLISHES else oldest,
                 only_begins=bool(only_begins),
-                first_at=first_at,
-                handed=handed,
                 may_be_half=bool(may_be_half),
             )
     return records
