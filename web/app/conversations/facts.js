@@ -11,6 +11,7 @@ import { Step, Why } from "./why.js";
 import { briefOf, partText, Position, reasonsOf, State, STATES, subjectOf, verdictOf } from "./words.js";
 
 const MOST = 3;
+const MANY = 10; // messages that one led to, of which people want to know
 // The list again as it was; a list cannot be put together by *All possible*, so not by the way of one conversation.
 const BACK = Object.fromEntries(
   ["event", "panel", "beyond", "touched", "touched_until", "all_touched", "all_touched_until", "view", "via", "relatives"].map((name) => [name, null]),
@@ -31,7 +32,7 @@ export function Facts({ model, slow, tools, onSelect }) {
     <${Standing} model=${model} slow=${slow} />
     <p class="conv-sentence">${said(briefOf(answer))}</p>
     ${answer.remaining && html`<p class="conv-remaining">${said(answer.remaining.sentence)}.</p>`}
-    <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>, ${answer.position ? `${ageOf(answer.began_at)} ago; its last event came after` : "took"} ${took(answer.seconds)}:
+    <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>${answer.position && `, ${ageOf(answer.began_at)} ago; its last event came after ${took(answer.seconds)}`}:
       ${" "}${plural(counts.messages, "message")}, ${plural(counts.deliveries, "delivery", "deliveries")},
       ${" "}${plural(counts.participants, "participant")}${counts.redeliveries > 0 && answer.state !== "retried" && `; redelivered ${times(counts.redeliveries)}`}<${Further} answer=${answer} onSelect=${onSelect} /></p>
     <div class="conv-facts">
@@ -60,7 +61,7 @@ const conversation = (event) => href("conversations", { event: String(event) });
 function Further({ answer, onSelect }) {
   const { crossings, other_roots: others } = answer;
   const { amplification, loops } = answer.via === "any" ? {} : answer; // of what was led to
-  return html`${amplification?.most > 1 && html`; <${Step} event=${amplification.event} onSelect=${onSelect} />${" "}led to the most (${plural(amplification.most, "message")})`}${loops?.length > 0 &&
+  return html`${amplification?.most >= MANY && html`; <${Step} event=${amplification.event} onSelect=${onSelect} />${" "}led to the most (${plural(amplification.most, "message")})`}${loops?.length > 0 &&
     html`; <strong>loop</strong>: ${visible(loops[0].type)} led to <${Step} event=${loops[0].events.at(-1)} onSelect=${onSelect} /> of its own type`}${others.length > 0 &&
     html`; other beginnings: ${others.map((event, i) => html`${i ? ", " : ""}<a key=${event} href=${conversation(event)}>#${event}</a>`)}`}${crossings?.map(
       (one) => html`; <${Step} event=${one.event} onSelect=${onSelect} />: <${Crossing} key=${one.event} crossing=${one} to=${conversation} />`)}.`;

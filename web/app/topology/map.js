@@ -176,7 +176,7 @@ export function FlowLegend({ colour, flows }) {
   const dead = [...flows.deaths.values()].some((death) => death.from !== null);
   return html`<ul class="flow-legend" aria-label="Legend">
     ${KEYS[colour].map(([words, tone]) => html`<li key=${tone}><i class="flow-key ${tone}"></i>${words}</li>`)}
-    <li><b class="bad-text">✕</b>unroutable, dead-lettered or redelivered</li><li><b class="warn-text">◷</b>waiting now, the oldest so long</li>
+    <li><b class="bad-text">✕</b>unroutable, dead-lettered or redelivered</li><li><b class="warn-text">◷</b>waiting now, and for how long the oldest</li>
     ${dead && html`<li><i class="flow-key dead"></i>dead letters, to their next queue</li>`}
   </ul>`;
 }

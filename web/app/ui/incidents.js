@@ -24,8 +24,9 @@ export function incidentsOf(groups) {
 
 /** The queue of an incident; in several virtual hosts it is as many queues. On a phone with the type, which has no column there. */
 export function IncidentQueue({ of: { queue, vhost, type, places } }) {
-  const name = queue && (places.length > 1 ? html`<${Value}>${queue}<//>` : html`<${Queue} vhost=${vhost} name=${queue} />`);
-  return html`${name ?? html`<span class="faint">–</span>`}<span class="on-phone"> · <${Value}>${type}<//></span>`;
+  const kind = html`<${Value}>${type}<//>`;
+  if (!queue) return html`<span class="on-phone">${kind}</span><span class="off-phone faint">–</span>`;
+  return html`${places.length > 1 ? html`<${Value}>${queue}<//>` : html`<${Queue} vhost=${vhost} name=${queue} />`}<span class="on-phone"> · ${kind}</span>`;
 }
 
 /** The virtual hosts of an incident, those with the most first; `to(vhost)` is the address of its failures. */
