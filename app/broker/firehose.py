@@ -10,12 +10,14 @@ that is no trace message becomes an `Unreadable`, with the reason.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from app.broker._wire import decode_headers, origin_of, read_record, user_of
-from app.broker.deliveries import channel_of
-from app.tracker import NOWHERE, Record, Settlement, Unreadable
+from app.broker.deliveries import MOST_REMEMBERED, channel_of
+from app.tracker import NOWHERE, Channel, Record, Settlement, Unreadable
 from app.tracker.records import QUARANTINED_BODY
 from model.texts import storable
 
@@ -28,12 +30,12 @@ CHANNELS_TAG = "itc.channels"
 # No client can have this name, unless it may impersonate others.
 BROKER_USER = "rmq-internal"
 
-# The fields of the plugin's events, beside the node, the time and the version; `_OF_CHANNEL` are a
-# channel's own.
-_OF_CHANNEL = frozenset({"connection", "channel", "user"})
+# The fields of the plugin's events; those of all of them, and a channel's own.
+_OF_ALL = frozenset({"itc", "at", "node"})
+_OF_CHANNEL = _OF_ALL | {"connection", "channel", "user"}
 SETTLEMENTS: dict[str, frozenset[str]] = {
-    "began": frozenset(),
-    "ended": frozenset(),
+    "began": _OF_ALL,
+    "ended": _OF_ALL,
     "channel": _OF_CHANNEL | {"pid", "next_tag", "transactional"},
     "closed": _OF_CHANNEL | {"pid"},
     "silent": _OF_CHANNEL,
@@ -50,13 +52,25 @@ SETTLEMENTS: dict[str, frozenset[str]] = {
 QUARANTINED_HEADERS = 16_384
 # A settlement has a few names of 255 bytes at most.
 LONGEST_SETTLEMENT = 4096
-# A channel's number has 16 bits, and a flag has one.
-MOST_CHANNELS = 65_535
 
 # Before a table this makes the payload of a header frame with nothing but headers.
 _TABLE = struct.pack("!HHQH", 60, 0, 0, 1 << 13)
 
 _to_json = msgspec.json.Encoder(order="deterministic").encode
+
+
+_PLACE = ("node", "connection", "channel", "user")
+
+_Read = TypeVar("_Read", bound=msgspec.Struct)
+
+
+class _Place(msgspec.Struct, forbid_unknown_fields=True):
+    """A channel, which has a number of 16 bits, or a node."""
+
+    node: str
+    connection: str = ""
+    channel: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] = 0
+    user: str = ""
 
 
 class NotATraceMessageError(ValueError):
@@ -118,25 +132,33 @@ def _settlement(routing_key: str, header: bytes, body: bytes) -> Settlement:
         raise NotATraceMessageError("this version of rabbitmq-itc knows no such settlement")
     if len(body) > LONGEST_SETTLEMENT:
         raise NotATraceMessageError(f"a settlement of {len(body):,} bytes")
-    table = decode_headers(_TABLE + body)
-    table = {key: storable(value) if type(value) is str else value for key, value in table.items()}
-    for name in sorted({"itc", "at", "node", *names} - table.keys()):
-        raise NotATraceMessageError(f"field {name} is missing")
-    channel = {"node": table["node"], "connection": "", "number": 0, "user": ""}
-    if names:
-        channel |= {key: table[key] for key in ("connection", "user")} | {
-            "number": table["channel"]
-        }
-    values = {key: table[key] for key in names - _OF_CHANNEL}
+    fields = decode_headers(_TABLE + body)
+    if not names <= fields.keys():
+        raise NotATraceMessageError(f"field {min(names - fields.keys())} is missing")
+    for name in ("pid", "queue"):
+        if type(fields.get(name)) is str:
+            fields[name] = storable(fields[name])
+    place = [fields[name] for name in _PLACE if name in names]
     try:
-        settlement = msgspec.convert(
-            {**values, "event": event, "at": table["at"], "channel": channel}, Settlement
-        )
+        channel = _channel(*place)
+    except TypeError:  # a table or a list, which nobody remembers
+        channel = _channel.__wrapped__(*place)
+    return _convert({**fields, "event": event, "channel": channel}, Settlement)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED, typed=True)
+def _channel(*place: object) -> Channel:
+    """The channel of these fields, or the node."""
+    read = _convert(dict(zip(_PLACE, place, strict=False)), _Place)
+    node, connection, user = map(storable, (read.node, read.connection, read.user))
+    return channel_of(node, connection, read.channel, user)
+
+
+def _convert(fields: dict[str, Any], kind: type[_Read]) -> _Read:
+    try:
+        return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
         raise NotATraceMessageError(str(error)) from error
-    if not 0 <= settlement.channel.number <= MOST_CHANNELS:
-        raise NotATraceMessageError(f"channel {settlement.channel.number}: no such number in AMQP")
-    return settlement
 
 
 def _headers_json(header: bytes) -> str:

@@ -20,7 +20,6 @@ cdef extern from "Python.h":
 
 cdef enum:
     DIGEST = 16  # bytes
-    MOST_TYPES = 1_000  # of content, remembered
     MOST_KEYS = 64  # each is compared with all others of its use
     BODY_END = 512  # `ends` in app/tracker/links/probes.py
     # Uses of keys, in the order of the fields of `Names`; causes have their rules' numbers.
@@ -274,7 +273,6 @@ cdef class Reader:
     cdef object names, no_names  # `Names`, and `NO_NAMES`
     cdef bytes encoded  # first bytes of bodies that may be
     cdef object of_content_type
-    cdef dict of_types
 
     def __cinit__(
         self,
@@ -294,7 +292,7 @@ cdef class Reader:
         self.empty_texts, self.short = empty_texts, short
         self.names, self.no_names = names, no_names
         self.most_ids, self.most_keys = most_ids, most_keys
-        self.encoded, self.of_types = b"", {}
+        self.encoded = b""
 
     def look_into(self, bytes encoded not None, of_content_type, /):
         """Leave bodies to Python that begin so, or as ``of_content_type`` says, if anything."""
@@ -315,21 +313,10 @@ cdef class Reader:
             if (<unsigned char>body[0]) in self.encoded or "content_encoding" in properties:
                 return None
             if self.of_content_type is not None:
-                begins, probes = self._of_type(properties.get("content_type"))
+                begins, probes = self.of_content_type(properties.get("content_type"))
                 if probes and body.startswith(begins):
                     return None
         return self.read_tables(record, rules)
-
-    cdef tuple _of_type(self, content_type):
-        """The beginnings of bodies of a content type to look into, and their probes."""
-        if type(content_type) is not str:  # a forged trace message's may be anything
-            content_type = None
-        found = self.of_types.get(content_type)
-        if found is None:
-            if len(self.of_types) >= MOST_TYPES:
-                self.of_types.clear()
-            found = self.of_types[content_type] = self.of_content_type(content_type)
-        return <tuple?>found
 
     def read_tables(self, record, rules, /):
         """The names in headers and properties, as `read` gives them."""

@@ -13,6 +13,7 @@ stop(_) ->
     ok.
 
 init([]) ->
+    rabbit_itc_collectors:remember(), % the watch, which ends last, looks into it
     Supervisor = #{id => rabbit_itc_collectors_sup, start => {rabbit_itc_collectors, start_supervisor, []},
                    type => supervisor},
     Collectors = #{id => rabbit_itc_collectors, start => {rabbit_itc_collectors, start_link, []}},

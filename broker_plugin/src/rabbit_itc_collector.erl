@@ -47,6 +47,7 @@ handle_continue(collect, State = #state{queue = Queue, own = Own}) ->
     Keys = rabbit_itc_topology:keys(Queue),
     Wishes = rabbit_itc_topology:wishes(Keys),
     rabbit_itc_topology:declare(Own),
+    rabbit_itc_collectors:collects(Queue),
     [rabbit_itc_topology:bind(Own, Wish) || Wish <- Wishes],
     Lost = case [Key || Key <- Keys, lists:member(Key, Wishes)] of
                [] ->
@@ -81,12 +82,11 @@ handle_call(Request, _, State) when element(1, Request) =:= basic_consume ->
 handle_call(_, _, State) ->
     {reply, ok, State}.
 
-handle_cast({deliver, Delivery, _}, State = #state{shed = 0}) ->
+handle_cast({deliver, Delivery, _}, State) ->
     acknowledge(Delivery, State),
-    {noreply, collected(Delivery#delivery.message, State)};
-handle_cast({deliver, Delivery, _}, State = #state{shed = Shed}) ->
-    acknowledge(Delivery, State),
-    {noreply, lost(1, State#state{shed = Shed - 1})};
+    {noreply, collected(fun() -> rabbit_itc_wire:record(Delivery#delivery.message) end, State)};
+handle_cast({settlement, Key, Body}, State) ->
+    {noreply, collected(fun() -> rabbit_itc_wire:settlement(Key, Body) end, State)};
 handle_cast(delete_immediately, State) ->
     {stop, normal, State};
 handle_cast(_, State) ->
@@ -107,9 +107,10 @@ handle_info(_, State) ->
     {noreply, State}.
 
 %% Give the bindings back. What comes meanwhile may be in the trace queue as well: it is counted as lost.
-terminate({shutdown, replaced}, _) ->
-    ok;
+terminate({shutdown, replaced}, #state{queue = Queue}) ->
+    rabbit_itc_collectors:ends(Queue);
 terminate(_, State = #state{queue = Queue, own = Own, keys = Keys}) ->
+    rabbit_itc_collectors:ends(Queue),
     Rest = flushed(take(State)),
     Wishes = rabbit_itc_topology:wishes(rabbit_itc_topology:keys(Queue)),
     [catch rabbit_itc_topology:bind(Queue, Key) || Key <- lists:usort(Keys ++ Wishes)], % unless it is gone
@@ -149,8 +150,10 @@ acknowledge(#delivery{confirm = Confirm, flow = Flow, sender = Sender, msg_seq_n
     Confirm andalso rabbit_classic_queue:confirm_to_sender(Sender, State#state.own, [Number]),
     ok.
 
-collected(Message, State) ->
-    try rabbit_itc_wire:record(Message) of
+collected(_, State = #state{shed = Shed}) when Shed > 0 ->
+    lost(1, State#state{shed = Shed - 1});
+collected(Read, State) ->
+    try Read() of
         none -> State;
         {Size, Record} -> added(Size, Record, State)
     catch
@@ -225,14 +228,17 @@ put_into(Queue, Message) ->
 
 %% Take all that has come until now.
 take(State) ->
-    until_now(fun(Delivery, Before) -> element(2, handle_cast({deliver, Delivery, false}, Before)) end, State).
+    until_now(fun(Cast, Before) -> element(2, handle_cast(Cast, Before)) end, State).
 
 %% Drop all that has come until now, and count it; settlements came here alone and are passed on.
-drop(State) ->
-    until_now(fun(Delivery = #delivery{message = Message}, Count) ->
+drop(State = #state{queue = Queue}) ->
+    until_now(fun({settlement, Key, Body}, Count) ->
+                      put_into(Queue, rabbit_itc_record:settlement(Queue, Key, Body)),
+                      Count;
+                 ({deliver, Delivery = #delivery{message = Message}, _}, Count) ->
                       acknowledge(Delivery, State),
                       case rabbit_itc_wire:is_settlement(Message) of
-                          true -> put_into(State#state.queue, Message), Count;
+                          true -> put_into(Queue, Message), Count;
                           false -> Count + 1
                       end
               end, 0).
@@ -244,5 +250,6 @@ until_now(Function, Before) ->
 until_now_loop(Function, Before) ->
     receive
         now -> Before;
-        {'$gen_cast', {deliver, Delivery, _}} -> until_now_loop(Function, Function(Delivery, Before))
+        {'$gen_cast', Cast} when element(1, Cast) =:= deliver; element(1, Cast) =:= settlement ->
+            until_now_loop(Function, Function(Cast, Before))
     end.

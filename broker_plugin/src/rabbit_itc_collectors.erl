@@ -6,6 +6,7 @@
 -behaviour(gen_server).
 
 -export([start_link/0, start_supervisor/0, look_again/1]).
+-export([remember/0, collects/1, ends/1, collector/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(SUPERVISOR, rabbit_itc_collectors_sup).
@@ -27,6 +28,25 @@ start_supervisor() ->
 %% @doc Have the calling process look again, soon after a look that began then.
 look_again(Began) ->
     erlang:send_after(max(?LOOK_MS, (now_ms() - Began) * ?PAUSES), self(), look).
+
+%% @doc Have a table of who collects on this node, for as long as the calling process lives.
+remember() ->
+    ets:new(?MODULE, [named_table, public, {read_concurrency, true}]).
+
+%% @doc Note that the calling process collects for a trace queue.
+collects(Queue) ->
+    ets:insert(?MODULE, {Queue, self()}).
+
+%% @doc Note that it does no more.
+ends(Queue) ->
+    ets:delete_object(?MODULE, {Queue, self()}).
+
+%% @doc The process on this node that collects for a trace queue, or `none'.
+collector(Queue) ->
+    case ets:lookup(?MODULE, Queue) of
+        [{_, Collector}] -> Collector;
+        [] -> none
+    end.
 
 init(collectors) ->
     Collector = #{id => collector, start => {rabbit_itc_collector, start_link, []}, restart => temporary,

@@ -8,7 +8,7 @@
 -module(rabbit_itc_record).
 
 -export([place/1, place/4, tell/3, is_traced/1, is_ours/1, pid_text/1, version/0]).
--export([names/0, there/1, message/4, deliver/2]).
+-export([names/0, there/1, message/4, settlement/3, deliver/2]).
 
 -include("rabbit_itc.hrl").
 
@@ -24,18 +24,30 @@ place(VHost, Connection, Number, User) ->
 
 place(VHost, Fields) ->
     #{vhost => VHost,
-      fields => encoded([{<<"itc">>, longstr, version()},
-                         {<<"node">>, longstr, atom_to_binary(node(), utf8)},
-                         {<<"vhost">>, longstr, VHost} | Fields])}.
+      fields => rabbit_itc_wire:table([{<<"itc">>, longstr, version()},
+                                       {<<"node">>, longstr, atom_to_binary(node(), utf8)},
+                                       {<<"vhost">>, longstr, VHost} | Fields])}.
 
 %% @doc Tell an event where the virtual host is traced and has a trace queue; elsewhere do nothing.
 tell(Event, Fields, #{vhost := VHost} = Place) ->
-    case is_traced(Place) andalso queues(VHost) of
-        false -> ok;
-        [] -> ok;
-        Queues ->
-            deliver(Queues, message(VHost, <<"settle.", Event/binary>>, undefined, body(Fields, Place)))
+    is_traced(Place) andalso
+        [tell(rabbit_misc:r(VHost, queue, Name), <<"settle.", Event/binary>>, Fields, Place) || Name <- names()],
+    ok.
+
+%% A collector on this node takes it without a message around it, which would cost as much again. It is
+%% the process of a queue to which the channel sends its traces as well, so these stay in order.
+tell(Queue, Key, Fields, Place) ->
+    case rabbit_itc_collectors:collector(Queue) of
+        none ->
+            Queues = queues(Queue),
+            Queues =:= [] orelse deliver(Queues, settlement(Queue, Key, body(Fields, Place)));
+        Collector ->
+            gen_server:cast(Collector, {settlement, Key, body(Fields, Place)})
     end.
+
+%% @doc The message of a settlement, for a trace queue.
+settlement(#resource{virtual_host = VHost}, Key, Body) ->
+    message(VHost, Key, undefined, Body).
 
 %% @doc Tell whether the virtual host is traced on this node: one look into a table.
 is_traced(#{vhost := VHost}) ->
@@ -51,11 +63,8 @@ pid_text(Pid) ->
     list_to_binary(rabbit_misc:pid_to_string(Pid)).
 
 body(Fields, #{fields := Shared}) ->
-    Own = encoded([{<<"at">>, long, os:system_time(microsecond)} | Fields]),
+    Own = rabbit_itc_wire:table([{<<"at">>, long, os:system_time(microsecond)} | Fields]),
     <<(byte_size(Shared) + byte_size(Own)):32, Shared/binary, Own/binary>>.
-
-encoded(Fields) ->
-    rabbit_binary_generator:generate_table(Fields). % without the length that stands before a table
 
 %% @doc The version of this plugin.
 version() ->
@@ -66,12 +75,12 @@ version() ->
 names() ->
     [iolist_to_binary(Name) || Name <- application:get_env(rabbitmq_itc, trace_queues, [])].
 
-%% Where a trace queue has a collector, records go there.
-queues(VHost) ->
-    lists:append([case there(rabbit_itc_topology:collected(Queue)) of
-                      [] -> there(Queue);
-                      Collected -> Collected
-                  end || Name <- names(), Queue <- [rabbit_misc:r(VHost, queue, Name)]]).
+%% Where a trace queue has a collector, which may be on another node, records go there.
+queues(Queue) ->
+    case there(rabbit_itc_topology:collected(Queue)) of
+        [] -> there(Queue);
+        Collected -> Collected
+    end.
 
 %% @doc The record of a queue; none where it is not there.
 there(Name) ->

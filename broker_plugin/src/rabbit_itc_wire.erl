@@ -3,12 +3,14 @@
 %% No binary is taken apart by a pattern here: newer Erlangs do not load what OTP 25 makes of one.
 -module(rabbit_itc_wire).
 
--export([record/1, is_settlement/1]).
+-export([record/1, settlement/2, is_settlement/1, table/1]).
 
 -include("rabbit_itc.hrl").
 
 -define(CLASS_BASIC, 60).
 -define(HEADERS_ALONE, 16#2000).
+%% The properties of a message that has a user, and that is the broker's.
+-define(SETTLED_BY_US, <<16#0010:16, (byte_size(?INTERNAL_USER)):8, ?INTERNAL_USER/binary>>).
 %% Larger bodies are copied once, when the bundle is made.
 -define(COPIED, 4096).
 
@@ -18,6 +20,10 @@ record(Message) ->
         {?TRACE_EXCHANGE, [Key | _]} -> record(Key, content(Message));
         _ -> none
     end.
+
+%% @doc The record of a settlement of this body, with its size.
+settlement(Key, Body) ->
+    record(Key, #content{properties_bin = ?SETTLED_BY_US, payload_fragments_rev = [Body]}).
 
 %% @doc Tell whether a message is a record of the plugin's own.
 is_settlement(Message) ->
@@ -58,7 +64,7 @@ properties(#content{properties_bin = Bytes}) when is_binary(Bytes) ->
 properties(#content{properties = #'P_basic'{headers = Headers} = Properties}) when is_list(Headers) ->
     case Properties =:= #'P_basic'{headers = Headers} of
         true ->
-            Table = table(Headers, <<>>),
+            Table = table(Headers),
             <<?HEADERS_ALONE:16, (byte_size(Table)):32, Table/binary>>;
         false ->
             rabbit_framing_amqp_0_9_1:encode_properties(Properties)
@@ -66,13 +72,20 @@ properties(#content{properties = #'P_basic'{headers = Headers} = Properties}) wh
 properties(#content{properties = Properties}) ->
     rabbit_framing_amqp_0_9_1:encode_properties(Properties).
 
-%% The usual fields of a trace message go into one binary, which takes half of the broker's own time for it.
+%% @doc The fields of a table as bytes, without the length that stands before them.
+%%
+%% The usual ones go into one binary, which takes half of the broker's own time for it.
+table(Fields) ->
+    table(Fields, <<>>).
+
 table([{Name, longstr, Value} | Rest], Bytes) when is_binary(Value) ->
     table(Rest, <<Bytes/binary, (byte_size(Name)):8, Name/binary, $S, (byte_size(Value)):32, Value/binary>>);
 table([{Name, signedint, Value} | Rest], Bytes) ->
     table(Rest, <<Bytes/binary, (byte_size(Name)):8, Name/binary, $I, Value:32/signed>>);
+table([{Name, long, Value} | Rest], Bytes) ->
+    table(Rest, <<Bytes/binary, (byte_size(Name)):8, Name/binary, $l, Value:64/signed>>);
 table([{Name, table, Fields} | Rest], Bytes) ->
-    Inner = table(Fields, <<>>),
+    Inner = table(Fields),
     table(Rest, <<Bytes/binary, (byte_size(Name)):8, Name/binary, $F, (byte_size(Inner)):32, Inner/binary>>);
 table([Field | Rest], Bytes) ->
     Encoded = rabbit_binary_generator:generate_table([Field]),

@@ -40,6 +40,7 @@ _from_json = msgspec.json.Decoder().decode
 ENCODED = bytes(sorted(bodies.FIRST_BYTES | packed.FIRST_BYTES | {0}))
 MOST_KEYS = 64  # of one message, in each field of its names
 MOST_CAUSES = 16  # that one publish can name; each is looked for, and its clock joined
+MOST_TYPES = 1_000  # of content, remembered
 MOST_IDS = 8  # by which one message can be named; each takes memory for as long as it can
 
 _BODY_ENDS = 512  # bytes of a body's beginning and of its end that tell it from others
@@ -355,21 +356,21 @@ class Triggers:
             MOST_IDS,
             MOST_KEYS,
         )
+        self._of_content_type = lru_cache(maxsize=MOST_TYPES)(self._choose)
         reader.look_into(ENCODED, self.of_content_type if self.of_bodies else None)
         self.read, self.read_tables = reader.read, reader.read_tables
 
     def of_body(self, record: Record) -> Sequence[OfBody]:
         """The probes of a record's body."""
-        content_type = record.properties.get("content_type")
-        if type(content_type) is not str:  # a forged trace message's may be anything
-            content_type = None
-        begins, probes = self.of_content_type(content_type)
+        begins, probes = self.of_content_type(record.properties.get("content_type"))
         return probes if record.body.startswith(begins) else ()
 
-    def of_content_type(
-        self, content_type: str | None
-    ) -> tuple[tuple[bytes, ...], Sequence[OfBody]]:
+    def of_content_type(self, content_type: Any) -> tuple[tuple[bytes, ...], Sequence[OfBody]]:
         """The beginnings of bodies to read of a content type, and their probes."""
+        # A forged trace message's may be anything.
+        return self._of_content_type(content_type if type(content_type) is str else None)
+
+    def _choose(self, content_type: str | None) -> tuple[tuple[bytes, ...], Sequence[OfBody]]:
         probes = [
             probe
             for probe in self.of_bodies
