@@ -25,6 +25,7 @@ from app.broker.firehose import TRACE_EXCHANGE
 from tools.frames import BODY, DELIVER, HEAD, HEADER, METHOD, frame
 from tools.servers import Broker
 
+MOST_FRAME = 131_072  # bytes, as brokers have it
 GREETING_BYTES = 8  # what a client sends before any frame
 _QOS, _CONSUME_OK, _ACK = (bytes([0, 60, 0, method]) for method in (10, 21, 80))
 _PREFETCH = Struct(">4xIH").unpack_from
@@ -139,7 +140,9 @@ def _as_sent(channel: int, consumer: bytes, tag: int, delivery: Arrival) -> byte
             _short(delivery.routing_key.encode()),
         )
     )
-    parts = ((METHOD, method), (HEADER, delivery.header), (BODY, delivery.body))
+    body, most = delivery.body, MOST_FRAME - HEAD.size - 1
+    parts = [(METHOD, method), (HEADER, delivery.header)]
+    parts += [(BODY, body[at : at + most]) for at in range(0, len(body), most)]
     return b"".join(frame(kind, channel, payload) for kind, payload in parts)
 
 

@@ -33,7 +33,7 @@ IN_FLIGHT = 32
 PREFETCH = 200
 WARM_SHARE = 0.2  # of the seconds; connections, caches and a trace's first batches are not counted
 DRAIN_SECONDS, CHILD_SECONDS = 20.0, 180
-MESSAGES = 64  # of each client, made before; they come again and again
+ID = b"%012d"  # of a message: the one thing that differs between those of one client
 MOST_FRAME = 131_072
 
 _GREETING = b"AMQP\x00\x00\x09\x01"
@@ -148,7 +148,7 @@ class _Publisher(_Connection):
     async def publish(self, queue: str, window: int, body: int, period: _Period) -> int:
         """Keep up to ``window`` publishes unconfirmed; returns how many were confirmed."""
         await self.call(commands.Confirm.Select(), (85, 11))
-        self._messages = [_message(queue, f"{queue}-{n}", body) for n in range(MESSAGES)]
+        self._before, self._behind = _message(queue, body).split(ID % 0)
         self._period, self._window = period, window
         self._count = self._low = 0
         self._open: dict[int, float] = {}  # when by tag
@@ -178,10 +178,10 @@ class _Publisher(_Connection):
             if not self._open and not self._done.done():
                 self._done.set_result(None)
             return
-        messages = []
+        messages: list[bytes] = []
         for _ in range(self._window - len(self._open)):
-            messages.append(self._messages[self._count % MESSAGES])
             self._count += 1
+            messages += self._before, ID % self._count, self._behind
             self._open[self._count] = now
         if messages:
             self._transport.write(b"".join(messages))
@@ -213,14 +213,16 @@ class _Consumer(_Connection):
             acks.clear()
 
 
-def _message(queue: str, message_id: str, size: int) -> bytes:
+def _message(queue: str, size: int) -> bytes:
+    """A publish of text, with the queue's name and the first `ID` as its message id."""
+    message_id = f"{queue}-{(ID % 0).decode()}"
     properties = commands.Basic.Properties(message_id=message_id, content_type="text/plain")
     method = commands.Basic.Publish(routing_key=queue)
     parts = [
         marshal(each, _CHANNEL) for each in (method, header.ContentHeader(0, size, properties))
     ]
     most = MOST_FRAME - HEAD.size - 1
-    parts += [frame(BODY, _CHANNEL, bytes(min(most, size - at))) for at in range(0, size, most)]
+    parts += [frame(BODY, _CHANNEL, b"x" * min(most, size - at)) for at in range(0, size, most)]
     return b"".join(parts)
 
 
