@@ -39,13 +39,12 @@ export function TraceSettings() {
 const of = (name) => ({ trace }) => trace?.[name];
 const counted = (name) => ({ trace }) => trace?.counters[name];
 
-/** The messages that are taken: all, or those of some exchanges and queues; quiet ones are said apart. */
+/** The messages that are taken: all, or those of some exchanges and queues. */
 function Taken({ trace: { exchanges, queues, quiet } }) {
   const named = [["exchange", exchanges], ["queue", queues]].filter(([, names]) => names);
-  const list = (names) => visible(names.map((name) => name || "(default)").join(", "));
-  const title = named.map(([what, names]) => `${what}s: ${list(names)}`).join("; ");
-  return html`<span title=${title || undefined}>${named.length ? `messages of ${named.map(([what, names]) => plural(names.length, what)).join(", ")}` : "all messages"}</span>${quiet.length > 0 &&
-    html`<span class="soft" title=${list(quiet)}>, ${count(quiet.length)} quiet</span>`}`;
+  const lists = [...named, ...(quiet.length ? [["not followed", quiet]] : [])];
+  const title = lists.map(([what, names]) => `${what}: ${visible(names.map((name) => name || "(default)").join(", "))}`).join("; ");
+  return html`<span title=${title || undefined}>${named.length ? `messages of ${named.map(([what, names]) => plural(names.length, what)).join(", ")}` : "all messages"}</span>`;
 }
 
 function Row({ vhost: name, trace }) {

@@ -71,7 +71,8 @@ function Look({ vhost, of: { message, failure: { kind, reason, queue }, by, lett
     return html`<li>${reason === "expired" ? "Nobody took it in time" : "It was not taken fast enough"}: see who takes from <${Queue} vhost=${vhost} name=${queue} />.</li>`;
   }
   if (!by || kind === "gone") return null;
-  return html`<li>Look into the log of <${Step} event=${by.event} onSelect=${onSelect}>${visible(nameOf(names, by.participant))}<//>, ${letter ? `${time(by.at)} to ${time(letter.at)}` : `from ${time(by.at)} on`}.</li>`;
+  const [from, until] = [time(by.at), letter && time(letter.at)];
+  return html`<li>Look into the log of <${Step} event=${by.event} onSelect=${onSelect}>${visible(nameOf(names, by.participant))}<//>, ${!letter ? `from ${from} on` : from === until ? `at ${from}` : `${from} to ${until}`}.</li>`;
 }
 
 const Exception = ({ of: { failure: { exception } } }) => exception && html`<code class="conv-exception">${visible(exception)}</code>`;

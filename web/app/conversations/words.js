@@ -112,7 +112,7 @@ function endOf({ message, by, failure }) {
 function momentText(failure) {
   const end = endOf(failure);
   if (end !== null) return `, after ${took(end)}`;
-  return failure.letter ? `, within ${took(failure.letter.offset)}` : "";
+  return failure.letter ? `, within ${took(failure.letter.offset).replace("< ", "")}` : "";
 }
 
 /** The message that failed, why and by whom, without where it went from there. */

@@ -126,14 +126,17 @@ function Links({ drawing, seconds, width, lit, colour }) {
   </svg>`;
 }
 
+const MOST_MIDDLE = 12; // lines of which those that cross others are labelled, too
+
 /** The rate on a line, at the end that it has for itself. */
 function Rate({ link, of, seconds, from, to, dim }) {
   if (!from || !to || !link.count) return null;
   const isAlone = (end) => of.filter((one) => one[end] === link[end]).length === 1;
+  if (of.length > MOST_MIDDLE && !isAlone("to") && !isAlone("from")) return null;
   const t = isAlone("to") ? 0.78 : isAlone("from") ? 0.22 : 0.5;
   const x = from.x + from.width + (to.x - from.x - from.width) * (1.5 * t * (1 - t) + t ** 3);
   const y = from.y + from.height / 2 + (to.y + to.height / 2 - from.y - from.height / 2) * t * t * (3 - 2 * t);
-  return html`<text class="rate ${dim ? "dim" : ""}" x=${x} y=${y + 4} text-anchor="middle">${flowing(link.count, seconds).replace(/ messages?$/, "")}</text>`;
+  return html`<text class="rate ${dim ? "dim" : ""}" x=${x} y=${y + 4} text-anchor="middle">${flowing(link.count, seconds)}</text>`;
 }
 
 const touches = (link, n, { column, key }) =>
