@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 from model.conversations.members import Members
-from model.conversations.pace import Pace
+from model.conversations.pace import Pace, Way
 from model.happened import LIKELY, Cause, ConversationEvent
 from model.sound import NO_EVIDENCE, Evidence
 from model.words import Disposition, EventType, Via
@@ -139,7 +140,7 @@ def silent_consumers(
             continue
         tells = via is Via.links or bool(members.events[message].keys)
         if tells and event.id in dead_ends and record.explains_all_since(event.id):
-            pace, since = paces.get(event.participant, NO_PACE), event.recorded_at
+            pace, since = _pace_for(event, paces), event.recorded_at
             is_waited_for = _is_waited_for(pace, since, since, moment, patience)
             if is_waited_for and not record.only_begins:
                 pending.setdefault(event.participant, event.name)
@@ -165,23 +166,31 @@ def recent_publishers(
     """Consumers that published here only just now: who publishes twice for a message may go on."""
     if via is Via.any or now is None:
         return ()
-    received_at = {
-        event.participant: event.recorded_at
-        for event in members.events.values()
-        if event.type is EventType.received
-    }
+    received: defaultdict[int, list[ConversationEvent]] = defaultdict(list)
+    for event in members.events.values():
+        if event.type is EventType.received:
+            received[event.participant].append(event)
     patience = _patience(members)
 
     def is_recent(head: ConversationEvent) -> bool:
-        pace, since = paces.get(head.participant, NO_PACE), received_at[head.participant]
-        return _is_waited_for(pace, since, head.recorded_at, now, patience)
+        """Tell whether it may go on with any delivery: which of them it published for, may vary."""
+        return any(
+            _is_waited_for(
+                _pace_for(delivery, paces),
+                delivery.recorded_at,
+                head.recorded_at,
+                now,
+                patience,
+            )
+            for delivery in received[head.participant]
+        )
 
     return tuple(
         dict.fromkeys(
             head.name
             for head in members.heads
             if head.type is EventType.published
-            and head.participant in received_at
+            and head.participant in received
             and members.causes.get(head.id)
             and is_recent(head)
         )
@@ -206,6 +215,12 @@ def _goes_on_after_reply(delivery: ConversationEvent, members: Members) -> bool:
         and any(link.event in asking for link in certain_causes(head.id))
         for head in members.heads
     )
+
+
+def _pace_for(delivery: ConversationEvent, paces: Mapping[int, Pace]) -> Pace:
+    """The pace of a delivery's participant for messages that come as this one did."""
+    way = Way(delivery.queue, delivery.exchange, delivery.routing_keys)
+    return paces.get(delivery.participant, NO_PACE).of_way(way)
 
 
 def _patience(members: Members) -> int:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
+from types import MappingProxyType
 from typing import NamedTuple
 
 LEAST_STEPS, LEAST_MULTIPLE = 16, 1.5
@@ -29,14 +30,31 @@ class Handling(NamedTuple):
     published_at: int
 
 
+class Way(NamedTuple):
+    """The way by which messages of a kind come: they may take a time of their own."""
+
+    queue: str | None
+    exchange: str
+    routing_keys: tuple[str, ...]
+
+
 class Pace:
     """A participant's steps, and when it published (µs, in their order).
 
     ``longest`` is its longest step, in time at work, and ``patience`` how long it is waited for.
+    ``by_way`` are the paces of ways of which enough steps are known.
     """
 
-    def __init__(self, steps: Sequence[Handling] = (), published_at: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        steps: Sequence[Handling] = (),
+        published_at: Sequence[int] = (),
+        by_way: Mapping[Way, Sequence[Handling]] = MappingProxyType({}),
+    ) -> None:
         self._times = published_at
+        self._by_way = {
+            way: Pace(own, published_at) for way, own in by_way.items() if len(own) >= LEAST_STEPS
+        }
         most = round(2 * median(step.published_at - step.received_at for step in steps or [_NONE]))
         self._most = max(most, 1)
         self._work = [0]
@@ -45,6 +63,10 @@ class Pace:
         durations = [self.work_between(*step) for step in steps]
         self.longest = max(durations, default=0)
         self.patience = longest_to_expect(durations) if len(steps) >= LEAST_STEPS else math.inf
+
+    def of_way(self, way: Way) -> Pace:
+        """The pace for messages that come by a way; its own where too few are known."""
+        return self._by_way.get(way, self)
 
     def has_had_time(self, since: int) -> bool:
         """Tell whether it was at work since then for longer than it takes, as far as is known."""

@@ -11,7 +11,7 @@ from model.conversations.consumers import PublisherRecord, Silence
 from model.conversations.conversation import Conversation
 from model.conversations.deliveries import BrokerAct
 from model.conversations.messages import MessageFailure, Outcome
-from model.conversations.pace import Pace
+from model.conversations.pace import Handling, Pace, Way
 from model.conversations.sentences import duration_words, sentence_of
 from model.conversations.states import Position, State
 from model.deaths import Death, Loss
@@ -265,6 +265,7 @@ def test_who_never_published_is_waited_for_unless_others_of_the_kind_were(
     assert found.outcome is outcome
 
 
+QUICK_STEPS = [Handling(n * 10_000, n * 10_000 + SECOND // 5) for n in range(1, 101)]
 QUICK = steady(100, took=SECOND // 5, every=SECOND // 100, until=6 * SECOND // 5)
 STILL = steady(100, took=2 * SECOND, every=SECOND, until=2 * SECOND)
 SLOW = steady(100, took=2 * SECOND, every=SECOND, until=15 * SECOND)
@@ -297,6 +298,28 @@ def test_who_published_just_now_may_publish_more_for_the_same_message(
     )
     assert found.outcome is outcome
     assert ("just now" in found.sentence) is (outcome is Outcome.open)
+
+
+@pytest.mark.parametrize("slow_at", [None, 0.2])
+def test_who_is_slow_with_what_comes_by_another_way_is_not_waited_for(
+    slow_at: float | None,
+) -> None:
+    """Unless that is in the conversation, too: it may publish for it."""
+    events = [sent(1, 0, "work"), got(2, 0.1, 1, "work"), sent(5, 0.3, "x")._replace(participant=2)]
+    events.append(got(6, 0.5, 5, "x")._replace(participant=3))
+    if slow_at is not None:
+        events += [sent(3, 0, "slow"), got(4, slow_at, 3, "slow")]
+    quick, slow = (
+        Way(name, events[1].exchange, events[1].routing_keys) for name in ("work", "slow")
+    )
+    steps = {quick: QUICK_STEPS, slow: [Handling(0, 5 * SECOND)] * 20}
+    every = [step for own in steps.values() for step in own]
+    pace = Pace(every, [step.published_at for step in QUICK_STEPS], steps)
+    causes = {5: (Cause(2, "r", "parent"), Cause(4, "r", "parent"))}
+    given = {"causes": causes, "paces": {2: pace}, "now": round(1.2 * SECOND)}
+    publishers = {2: PublisherRecord(0, Evidence(1, 1), newest=(5,))}
+    found = conversation_of(events[0], events, publishers=publishers, **given)
+    assert ("just now" in found.sentence) is (slow_at is not None)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from model.conversations.pace import LEAST_STEPS, Handling, Pace, longest_to_expect
+from model.conversations.pace import LEAST_STEPS, Handling, Pace, Way, longest_to_expect
 
 MILLISECOND, SECOND = 1_000, 1_000_000
 
@@ -72,3 +72,17 @@ def test_a_step_spread_exponentially_hardly_ever_takes_longer(count: int) -> Non
         durations = [chance.expovariate(1 / SECOND) for _ in range(count + 1)]
         longer += durations[0] > longest_to_expect(durations[1:])
     assert longer <= 2
+
+
+def test_each_way_has_a_pace_of_its_own_where_enough_steps_of_it_are_known() -> None:
+    quick, slow, rare = (Way(name, "x", (name,)) for name in ("quick", "slow", "rare"))
+    steps = {
+        quick: [Handling(turn, turn + 1) for turn in range(0, 400, 10)],
+        slow: [Handling(turn, turn + 40) for turn in range(0, 400, 20)],
+        rare: [Handling(5, 6)],
+    }
+    every = sorted(step for own in steps.values() for step in own)
+    pace = Pace(every, sorted(step.published_at for step in every), steps)
+    assert pace.of_way(quick).longest < pace.of_way(slow).longest
+    assert pace.of_way(quick).patience < pace.of_way(slow).patience
+    assert pace.of_way(rare) is pace

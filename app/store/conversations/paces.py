@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Collection
+from typing import NamedTuple
 
 from sqlalchemy import text
 
 from app.store.causality import links
 from app.store.conversations.roots import Roots
-from model.conversations.pace import Handling, Pace
+from model.conversations.pace import Handling, Pace, Way
 from model.words import EventType
 
 # Events of a participant that are read, the newest; and participants, of one answer.
 MOST_NEWEST, MOST_PACES = 512, 32
 
 _NEWEST = text(
-    "SELECT id, type, cause_id, recorded_at FROM (SELECT * FROM events"
+    "SELECT id, type, cause_id, recorded_at, queue, exchange, routing_keys"
+    " FROM (SELECT * FROM events"
     " WHERE trace_id = :trace AND participant = :participant ORDER BY height DESC LIMIT :most"
     ") AS newest WHERE NOT quiet ORDER BY id"
 ).bindparams(most=MOST_NEWEST)
+
+
+class Arrival(NamedTuple):
+    """The time (µs) at which a message was handed over, and the way by which it came."""
+
+    at: int
+    way: Way
 
 
 async def paces_of(trace: Roots, participants: Collection[int]) -> dict[int, Pace]:
@@ -32,21 +43,26 @@ async def _pace_of(trace: Roots, participant: int) -> Pace:
     publishes = [event for event in events if event.type == EventType.published]
     causes = await links.edge_causes(trace.connection, [publish.id for publish in publishes])
     keys = await trace.keys_of({event.id for event in events} | {e.cause_id or 0 for e in events})
-    received: dict[int, int] = {}
-    last_with_key: dict[bytes, int] = {}
-    steps = []
+    received: dict[int, Arrival] = {}
+    last_with_key: dict[bytes, Arrival] = {}
+    steps: list[Handling] = []
+    by_way: defaultdict[Way, list[Handling]] = defaultdict(list)
     for event in events:
         if event.type == EventType.received:
             # A cause is the delivery, or its publish where that is not known.
-            received[event.id] = event.recorded_at
-            received[event.cause_id or 0] = event.recorded_at
-            last_with_key |= dict.fromkeys(keys.get(event.cause_id or 0, ()), event.recorded_at)
+            way = Way(event.queue, event.exchange, tuple(json.loads(event.routing_keys)))
+            arrival = Arrival(event.recorded_at, way)
+            received |= {event.id: arrival, event.cause_id or 0: arrival}
+            last_with_key |= dict.fromkeys(keys.get(event.cause_id or 0, ()), arrival)
             continue
-        times = [
+        causes_here = [
             received[cause.cause] for cause in causes.get(event.id, ()) if cause.cause in received
         ]
-        if not times and event.id not in causes:
-            times = [last_with_key[key] for key in keys.get(event.id, ()) if key in last_with_key]
-        if times:
-            steps.append(Handling(max(times), event.recorded_at))
-    return Pace(steps, [publish.recorded_at for publish in publishes])
+        if not causes_here and event.id not in causes:
+            known = (key for key in keys.get(event.id, ()) if key in last_with_key)
+            causes_here = [last_with_key[key] for key in known]
+        if causes_here:
+            last = max(causes_here, key=lambda arrival: arrival.at)
+            steps.append(Handling(last.at, event.recorded_at))
+            by_way[last.way].append(steps[-1])
+    return Pace(steps, [publish.recorded_at for publish in publishes], by_way)
