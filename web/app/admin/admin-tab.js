@@ -1,4 +1,5 @@
 import { html } from "../core/html.js";
+import { expertOpen } from "../core/preferences.js";
 import { vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { Expert } from "../ui/fold.js";
@@ -19,8 +20,8 @@ export default function AdminTab() {
     <${Participants} loaded=${participants} />
     <${Quarantine} />
     <div class="columns-2"><${Preferences} /><${Service} /></div>
-    <${Expert} what="counters and clocks"><div class="page-inner inner">
+    <${Expert} what="counters and clocks">${expertOpen.value && html`<div class="page-inner inner">
       <${TraceCounters} /><${Participants} loaded=${participants} isAdvanced />
-    </div><//>
+    </div>`}<//>
   </div>`;
 }

@@ -6,6 +6,6 @@ export function Expert({ what, children }) {
   return html`<details class="expert" open=${expertOpen.value}
     onToggle=${({ currentTarget }) => (expertOpen.value = currentTarget.open)}>
     <summary>Advanced: ${what}</summary>
-    ${expertOpen.value && children}
+    ${children}
   </details>`;
 }
