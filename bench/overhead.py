@@ -1,10 +1,10 @@
 """The cost of tracing to applications: ``python -m bench.overhead``; ``--help`` for its options.
 
 The same applications (`bench.traffic`) work on a private broker with tracing off, on with nobody
-bound, on with a bound queue that nobody reads, on with the service at work, and so with the
-broker's plugin, which makes bundles. The five take turns within each round, every other round
-backwards, so that each ratio is of two turns in one round. The service runs all the time, and has a
-trace only in its own turns.
+bound, on with a bound queue that nobody reads, with bundles in it, on with the service at work, and
+so with the broker's plugin, which makes the bundles. They take turns within each round, every other
+round backwards, so that each ratio is of two turns in one round. The service runs all the time, and
+has a trace only in its own turns.
 """
 
 from __future__ import annotations
@@ -24,14 +24,22 @@ from typing import Any
 
 import msgspec
 
-from bench.traffic import Traffic, at_work, bind_unread
+from app.broker.bundles import bundles_queue, wishes
+from bench.traffic import Traffic, at_work, bind, bind_unread
 from drills.service import Service
 from tools.plugin import NAME, build
 from tools.servers import RabbitNode, wait_until
 
-OFF, ON, BOUND, SERVICE, PLUGIN = STATES = ("off", "on", "bound", "service", "with the plugin")
-TRACED = (SERVICE, PLUGIN)
-UNREAD = "bench.unread"
+OFF, ON, BOUND, BUNDLED, SERVICE, PLUGIN = STATES = (
+    "off",
+    "on",
+    "bound",
+    "bundles, unread",
+    "service",
+    "with the plugin",
+)
+TRACED, PLUGGED = (SERVICE, PLUGIN), (BUNDLED, PLUGIN)
+UNREAD = "itc.trace"  # the plugin bundles for it alone
 PAGE = Path(__file__).parents[1] / "docs" / "overhead.md"
 BUSY = 0.9  # of a core: above, the load generator was the limit
 TRACE_SECONDS = 60
@@ -85,22 +93,29 @@ class Bench:
             wait_until(lambda: bool(self._trace()["events"]), TRACE_SECONDS, "the first event")
 
     def _enter(self, state: str) -> None:
-        if state == PLUGIN:
+        if state in PLUGGED:
             self._broker.ctl("enable", NAME, tool="rabbitmq-plugins")
         if state in TRACED:
             asyncio.run(self._service.start_trace(self._vhost))
             wait_until(lambda: self._trace()["state"] == "running", TRACE_SECONDS, "the trace")
             return
-        if state == BOUND:
+        if state in (BOUND, BUNDLED):
             bind_unread(self._broker, self._vhost, UNREAD)
+        if state == BUNDLED:
+            bind(self._broker, self._vhost, UNREAD, wishes(["#"])[0])
+            wait_until(self._is_bundling, TRACE_SECONDS, "the plugin's collector")
         self._broker.api("PUT", "vhosts", self._vhost, json={"tracing": state != OFF})
+
+    def _is_bundling(self) -> bool:
+        queues = self._broker.api("GET", "queues", self._vhost)
+        return any(queue["name"] == bundles_queue(UNREAD) for queue in queues)
 
     def _leave(self, state: str) -> None:
         if state in TRACED:
             asyncio.run(self._service.stop_trace(self._vhost))
-        if state == PLUGIN:
+        if state in PLUGGED:
             self._broker.ctl("disable", NAME, tool="rabbitmq-plugins")
-        if state == BOUND:
+        if state in (BOUND, BUNDLED):
             self._broker.api("DELETE", "queues", self._vhost, UNREAD)
         self._broker.api("PUT", "vhosts", self._vhost, json={"tracing": False})
 

@@ -282,8 +282,13 @@ def bind_unread(broker: Broker, vhost: str, queue: str) -> None:
     bounds = QueueBounds()
     most = {"x-max-length-bytes": bounds.bytes, "x-max-length": bounds.messages}
     broker.api("PUT", "queues", vhost, queue, json={"durable": True, "arguments": most})
+    bind(broker, vhost, queue, "#")
+
+
+def bind(broker: Broker, vhost: str, queue: str, key: str) -> None:
+    """Bind a queue to the trace exchange."""
     place = ("bindings", vhost, "e", TRACE_EXCHANGE, "q", queue)
-    broker.api("POST", *place, json={"routing_key": "#"})
+    broker.api("POST", *place, json={"routing_key": key})
 
 
 def main() -> None:
