@@ -638,6 +638,8 @@ def test_a_strip_counts_the_states_and_an_order_that_is_stuck_says_where_and_how
     expect(page.locator(".conv-axis-time")).to_contain_text("5 min")
     first = page.get_by_role("region", name="Where the time went").get_by_role("listitem").first
     expect(first).to_have_text(re.compile(r"^\d+ min \d+ s\s*waiting in stock, still$"))
+    expect(page.locator(".conv-detail")).to_contain_text("waiting in stock")
+    expect(page.locator(".waterfall")).not_to_contain_text("critical path")  # it has no end yet
 
     def came_back(answer: dict[str, Any]) -> dict[str, Any]:
         answer["position"]["returns"] = answer["messages"][0]["copies"][0]["returns"] = 2

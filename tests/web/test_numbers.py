@@ -50,11 +50,12 @@ def took(seconds: float) -> str:
     return f"{int(seconds // 60)} min {rounded(seconds % 60, '1')} s"
 
 
-def times_of(message: dict[str, Any]) -> Counter[str]:
-    """What is said of a message below the drawing: its deliveries' times, and its slack."""
+def times_of(message: dict[str, Any], state: str) -> Counter[str]:
+    """The times of a message below the drawing: of deliveries, and the slack in what has ended."""
     deliveries = [each for copy in message["copies"] for each in copy["deliveries"]]
     parts = [each[name] for each in deliveries for name in ("queued", "handled", "settled_after")]
-    if not message["critical"]:
+    has_ended = state in ("finished", "retried", "failed") and message["outcome"] != "waiting"
+    if has_ended and not message["critical"]:
         parts.append(message["slack"])
     return Counter(took(part) for part in parts if part is not None)
 
@@ -92,7 +93,7 @@ def test_ten_conversations_have_the_numbers_of_the_api(shop: Served, open_page: 
         )
         expect(head).to_contain_text(facts)
         expect(head).to_contain_text(took(answer["seconds"]))
-        of_messages(page, answer["messages"])
+        of_messages(page, answer["messages"], state)
 
 
 def test_page_and_command_line_have_the_sentences_of_the_api(
@@ -139,7 +140,7 @@ def in_short(sentence: str, participants: list[dict[str, Any]]) -> str:
     return sentence
 
 
-def of_messages(page: Page, messages: list[dict[str, Any]]) -> None:
+def of_messages(page: Page, messages: list[dict[str, Any]], state: str) -> None:
     rows = page.get_by_role("treeitem")
     expect(rows.first).to_be_visible()
     copies = sum(len(one["copies"]) for one in messages if len(one["copies"]) > 1)
@@ -149,7 +150,7 @@ def of_messages(page: Page, messages: list[dict[str, Any]]) -> None:
         page.evaluate("hash => (location.hash = hash)", f"#/conversations?event={message['event']}")
         expect(detail).to_contain_text(f"#{message['event']}:")
         times = TIME.findall(detail.inner_text().partition(": ")[2])
-        assert Counter(times) == times_of(message), message["type"]
+        assert Counter(times) == times_of(message, state), message["type"]
 
 
 def test_a_queues_page_has_the_numbers_of_the_api(shop: Served, open_page: OpenPage) -> None:

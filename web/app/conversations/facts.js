@@ -91,7 +91,7 @@ const Slow = ({ slow, onSelect }) => html`<${Listed} id="conv-slow" title="Longe
   ${({ message, bar }) => html`<li key=${`${bar.event} ${bar.kind}`}>
     <${Step} event=${bar.event} onSelect=${onSelect}><bdi>${visible(message.type)}</bdi>: ${slowText(bar)}<//></li>`}<//>`;
 
-/** The place of what is not over: its time is beyond the critical path, which ends with the last event. */
+/** The place of what is not over: its time is beyond the parts, which end with the last event. */
 function Still({ model, onSelect }) {
   const { vhost, position: { queue, holder } } = model.answer;
   if (queue == null) return html`<span>since it was handed to ${said(model.short(holder))}</span>`;
@@ -116,7 +116,7 @@ function Time({ model, onSelect }) {
           <span><${Step} event=${part.event} onSelect=${onSelect}>${partText(part)}<//>${part.kind === "queued" && html` <${Queue} vhost=${model.answer.vhost} name=${part.name} />`}</span>
         </li>`,
       )}
-      ${parts.length > MOST && html`<li class="soft small">the rest of the critical path: ${took(parts.slice(MOST).reduce((sum, part) => sum + part.seconds, 0))}</li>`}
+      ${parts.length > MOST && html`<li class="soft small">the rest: ${took(parts.slice(MOST).reduce((sum, part) => sum + part.seconds, 0))}</li>`}
     </ol>
   </details></section>`;
 }

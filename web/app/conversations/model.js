@@ -19,11 +19,13 @@ export function modelOf(answer) {
   const all = answer.participants.map(({ name }) => name);
   const short = shortOf(all);
   const names = new Map(answer.participants.map(({ number, name }) => [number, short(name)]));
+  const hasEnded = ["finished", "retried", "failed"].includes(answer.state); // what still waits delays the end, whatever led to it
   const messages = new Map();
   const places = new Map();
   for (const one of answer.messages) {
     const failure_sentence = one.failure && inShort(one.failure_sentence, all, short);
-    const message = { ...one, failure_sentence, children: [], parent: null, depth: 0 };
+    const slack = hasEnded && one.outcome !== "waiting" ? one.slack : null;
+    const message = { ...one, failure_sentence, slack, critical: hasEnded && one.critical, children: [], parent: null, depth: 0 };
     messages.set(one.event, message);
     places.set(one.event, { message, copy: null, delivery: null });
     for (const copy of one.copies) {

@@ -144,7 +144,7 @@ function barsOf(message, copy, { names, places, end, usual }, marks, x) {
     const isHeld = one.settled_after == null && one.settlement === "in_hand";
     if (one.handled != null) {
       before = offset + one.handled;
-      add({ kind: "handled", from: offset, to: before, event, critical, name: who(one), usual: one.settled_after == null && !isHeld ? work : null });
+      add({ kind: "handled", from: offset, to: before, event, critical: critical && message.critical, name: who(one), usual: one.settled_after == null && !isHeld ? work : null });
     }
     const own = { event, name: who(one), usual: work, ...(one.handled != null && { low: true, y: PAD + 12, height: 6 }) };
     if (one.settled_after != null) {

@@ -82,7 +82,7 @@ export default function Waterfall({ model: conversation, usual, selected, share,
         <button class="button small icon" aria-label="Show all of it (F)" title="Show all of it (F)" onClick=${() => setSpan(null)}><${Icon} name="fit" /></button></div>
       <button class="button small" disabled=${!inner.length}
         onClick=${() => setFolded(new Set(folded.size ? [] : inner.map(({ event }) => event)))}>${folded.size ? "Unfold all" : "Fold all"}</button>
-      <${Legend} kinds=${kinds} hasUsual=${usual?.size > 0} />
+      <${Legend} kinds=${kinds} hasPath=${[...model.messages.values()].some(({ critical }) => critical)} hasUsual=${usual?.size > 0} />
     </div>
     <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${height}
       active=${active} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
@@ -237,14 +237,14 @@ function kindsOf(shapes) {
   return Object.keys(KINDS).filter((kind) => drawn.has(kind));
 }
 
-/** A bar or a mark by itself; a handled one looks as on the critical path, where people look at it. */
-const Key = ({ kind }) => html`<svg width="18" height="16">${MARKED.has(kind)
+/** A bar or a mark by itself; `lit`: as on the critical path, where people look at it. */
+const Key = ({ kind, lit }) => html`<svg width="18" height="16">${MARKED.has(kind)
   ? html`<${Mark} mark=${{ kind, tone: "--warn", x: 9, y: 4, height: 8 }} />`
-  : html`<rect x="1" y="3" width="16" height="10" rx="1.5" ...${painted(toneOf(kind, true))} />`}</svg>`;
+  : html`<rect x="1" y="3" width="16" height="10" rx="1.5" ...${painted(toneOf(kind, lit))} />`}</svg>`;
 
-const Legend = ({ kinds, hasUsual }) => html`<div class="conv-legend small soft" aria-hidden="true">
-  ${kinds.map((kind) => html`<span key=${kind}><${Key} kind=${kind} />${KINDS[kind]}</span>`)}
-  <span><i class="conv-key critical"></i>critical path</span>
+const Legend = ({ kinds, hasPath, hasUsual }) => html`<div class="conv-legend small soft" aria-hidden="true">
+  ${kinds.map((kind) => html`<span key=${kind}><${Key} kind=${kind} lit=${hasPath} />${KINDS[kind]}</span>`)}
+  ${hasPath && html`<span><i class="conv-key critical"></i>critical path</span>`}
   ${hasUsual && html`<span><i class="conv-key usual"></i>${USUAL_WORDS}; red: clearly longer</span>`}
 </div>`;
 
