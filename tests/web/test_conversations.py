@@ -677,6 +677,7 @@ def test_an_order_that_is_stuck_behind_many_newer_ones_is_counted_and_named_on_t
     expect(strip.first).to_have_text("All 50")
     page.goto(f"{server.url}/#/overview")
     longest = page.get_by_role("region", name="Waiting for longest")
+    expect(longest).to_contain_text("1 with a message that no consumer took for 10 s or more")
     expect(longest).to_contain_text(re.compile(r"order-0\s*order\.new\s*stock\s*\d+ min"))
     longest.get_by_role("link", name="order-0").click()
     expect(page.locator(".conv-head .conv-state summary")).to_have_text("waiting")

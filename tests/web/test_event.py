@@ -210,9 +210,8 @@ def test_causes_are_those_that_are_evident_with_both_bounds_in_a_sentence(
     expect(causes.locator("li")).to_have_count(len(evident))
     assert listed(causes) == sorted(evident, reverse=True)
     expect(causes.get_by_role("button", name="Links")).to_have_attribute("aria-pressed", "true")
-    others = 100 - len(evident)  # of the nearest hundred
     expect(causes).to_contain_text(
-        f"{len(evident)} caused this; more than {others} others may have had a part."
+        f"{len(evident)} caused this; 100 or more in all may have had a part."
     )
     expect(section(page, "Effects")).to_contain_text("It caused ")
 

@@ -70,7 +70,7 @@ function NoWay({ via }) {
 }
 
 function amount({ events, count: total, participants }) {
-  const all = total == null ? `more than ${plural(events.length, "event")}` : plural(total, "event");
+  const all = total == null ? `${count(events.length)} or more events` : plural(total, "event");
   return participants == null ? all : `${all} of ${plural(participants, "participant")}`;
 }
 

@@ -46,7 +46,7 @@ export function FailuresNow({ vhost, loaded: { data, error, reload } }) {
   <//>`;
 }
 
-const atLeast = ({ counted, counted_all: all }) => (all ? count(counted) : `more than ${count(counted)}`);
+const atLeast = ({ counted, counted_all: all }) => (all ? count(counted) : `${count(counted)} or more`);
 
 function Incident({ of, only, short }) {
   const { kind, queue, reason, type, exception, vhost, by } = of;

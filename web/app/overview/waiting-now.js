@@ -30,7 +30,7 @@ export function WaitingNow({ vhost, loaded: { data, error, reload } }) {
   if (!error && !items.length) return null;
   const all = href("conversations", { vhost, state: "waiting" });
   return html`<${Panel} title="Waiting for longest" flush id="waiting-now" tools=${html`<a class="button small" href=${all}>Show all</a>`}
-      note=${data && `${count(items.length)}${data.truncated ? "+" : ""} with a message that no consumer took for ${LEAST_SECONDS} s`}>
+      note=${data && `${count(items.length)}${data.truncated ? "+" : ""} with a message that no consumer took for ${LEAST_SECONDS} s or more`}>
     ${data
       ? html`<${Table} label="Waiting for longest" heads="Conversation|Type|In the queue|#For|Began|Virtual host" rows=${items.slice(0, MOST)}
             lines by=${[({ keys }) => keys[0], "type", ({ position }) => position.queue, ({ position }) => secondsSince(position.since), "began_at", "vhost"]}>

@@ -77,12 +77,12 @@ function bounds(side, links, any, evident) {
   const others = any.items.filter(({ id }) => !evident.has(id)).length;
   if (!evident.size) return `none is certain; ${may(amount(others, any))}`;
   const caused = did(amount(evident.size, links));
-  if (any.truncated) return `${caused}; ${may(links.truncated ? "others" : `${amount(others, any)} others`)}`;
+  if (any.truncated) return `${caused}; ${may(links.truncated ? "others" : `${amount(any.items.length, any)} in all`)}`;
   if (others) return `${caused}; ${may(`${count(others)} more`)}`;
   return caused;
 }
 
-const amount = (n, { truncated }) => (truncated ? "more than " : "") + count(n);
+const amount = (n, { truncated }) => count(n) + (truncated ? " or more" : "");
 
 /** `evident`: the ids of those that are marked as caused. */
 export function List({ items, evident, none }) {

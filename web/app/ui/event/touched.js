@@ -120,7 +120,7 @@ const Sure = ({ yes, word }) => html`<span class="badge ${yes ? "good" : "warn"}
 
 /** Each number with its word. */
 function verdicts(data) {
-  const caused = `${data.caused_truncated ? "more than " : ""}${count(data.caused)} caused`;
+  const caused = `${count(data.caused)}${data.caused_truncated ? " or more" : ""} caused`;
   return [
     ["caused", caused, "What it led to by messages and links"],
     ["may_have", `${count(data.may_have)} ${wordOf("may_have", data)}`, "What came after it in causal order, with no such way known"],
