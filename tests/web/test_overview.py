@@ -169,7 +169,8 @@ def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
     change_answers(page, "**/itc_db/failures*", lambda answer: answer | {"counted_all": False})
     page.goto(page.url.partition("#")[0])
     page.reload()
-    expect(page.get_by_text(re.compile(r"in the last 15 minutes, \d+ or more in those"))).to_be_visible()
+    before = re.compile(r"in the last 15 minutes, \d+ or more in those")
+    expect(page.get_by_text(before)).to_be_visible()
 
 
 def test_a_gap_in_the_recent_past_is_no_rate_of_0(

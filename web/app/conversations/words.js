@@ -143,8 +143,11 @@ export function timesOf(message, { names, places }) {
       const handled = one.handled == null ? "" : `, handling ${took(one.handled)} ${until}`;
       const after = one.settled_after == null ? "" : ` after ${took(one.settled_after)}`;
       const settled = one.settlement ? `, ${settlementWord(one.settlement)}${after}` : "";
-      const acts = one.acts.map(({ cause, kind }) => `, ${ACTS[kind]} (#${cause})`).join("");
-      return `${again}${spellText(spell, one.queue ?? copy.queue, names)}, then ${who}${handled}${settled}${acts}`;
+      const acts = one.acts.map(({ cause, kind }) => {
+        const by = kind === "rejected" && places.get(cause)?.delivery;
+        return `${ACTS[kind]}${by ? ` by ${visible(nameOf(names, by.participant))}` : ""} (#${cause}), `;
+      }).join("");
+      return `${again}${acts}${spellText(spell, one.queue ?? copy.queue, names)}, then ${who}${handled}${settled}`;
     }).concat(still);
   });
   return lines.length ? lines : ["reached no queue"];
