@@ -213,7 +213,7 @@ def slow_since(client: ServiceClient, vhost: Host = "/") -> ToolAnswer:
     since = (datetime.fromisoformat(answer["as_of"]) - _SLOW_PERIOD).isoformat()
     certainty = client.get("/itc_db/certainty", vhost=vhost, since=since)
     some = "" if answer["looked_at_all"] else ", the busiest, as not all were looked at"
-    owners = f"{answer['looked_at']} queues and services of the virtual host {vhost}{some}"
+    owners = f"{answer['looked_at']} queues and services with enough to compare in {vhost}{some}"
     sentence = f"{len(answer['items'])} of {owners}, became slow, as of {answer['as_of']}"
     return ToolAnswer(sentence, certainty, _rows(_SLOW, answer["items"]))
 

@@ -128,7 +128,7 @@ class SlowOwners(msgspec.Struct, frozen=True):
     """Queues and services that became slow in the last hour, against the hour before."""
 
     as_of: Annotated[Microseconds, "Events until then are counted."]
-    looked_at: Annotated[int, "The number of queues and services that were looked at."]
+    looked_at: Annotated[int, "Queues and services with enough messages to compare."]
     looked_at_all: Annotated[
         bool, "Whether all that had messages were; else the busiest of each user."
     ]
@@ -196,16 +196,19 @@ def slow_owners(
         for measured, series in parts_of(group, whole).items()
         if len(parts := nonempty(series)) >= LEAST_BEFORE + LEAST_SINCE
     ]
-    slow = []
+    slow, compared = [], set()
     for (trace_id, _, kind, name, _), measured, parts in histories:
         earlier = [part for part in parts if part.begin < end - HOUR]
-        change = slowdown(earlier, parts[len(earlier) :], len(histories) * len(SHARES))
+        current, looks = parts[len(earlier) :], len(histories) * len(SHARES)
+        change = slowdown(earlier, current, looks)
+        if change is not None or comparable(earlier, current, looks):
+            compared.add((trace_id, kind, name))
         if change is not None:
             owner_fields = {"queue": None, "service": None, OwnerKind(kind).name: name}
             vhost = vhosts[trace_id]
             slow.append(SlowOwner(vhost=vhost, measured=measured, change=change, **owner_fields))
     slow.sort(key=lambda item: item.change.before / item.change.after)
-    return SlowOwners(Microseconds(as_of), len(owners), are_all, LEVEL, slow)
+    return SlowOwners(Microseconds(as_of), len(compared), are_all, LEVEL, slow)
 
 
 def _series(

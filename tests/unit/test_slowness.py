@@ -272,6 +272,8 @@ def test_what_became_slow_is_told_with_the_slowest_first() -> None:
     assert {each.change.since for each in found.items} == {BEGIN + 100 * MINUTE}
     assert {round(each.change.before / 1e6, 2) for each in found.items} == {0.1}
     assert {each.vhost for each in found.items} == {"shop"}
-    assert found.looked_at == 7
+    assert found.looked_at == 6
+    soon = [row for row in rows if row.begin < BEGIN + 20 * MINUTE]
+    assert slow_owners(soon, True, {7: "shop"}, now, now).looked_at == 0
     often = [row for row in rows if row.name != "seldom"]
     assert slow_owners(often, True, {7: "shop"}, now, now).items == found.items

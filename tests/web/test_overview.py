@@ -171,6 +171,8 @@ def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
     page.reload()
     before = re.compile(r"in the last 15 minutes, \d+ or more in those")
     expect(page.get_by_text(before)).to_be_visible()
+    slow = page.get_by_role("region", name="Became slow")
+    expect(slow).to_contain_text("Too little to compare.")  # of one minute
 
 
 def test_a_gap_in_the_recent_past_is_no_rate_of_0(

@@ -18,6 +18,7 @@ export const useSlow = (vhost) => useResource((signal) => api.slow(vhost, signal
 /** The number of queues and services that became slow, and since when. */
 export function slowFigure({ data }, vhost) {
   const since = data?.items.map(({ change }) => change.since).sort()[0];
+  if (data && !data.looked_at) return ["Slow", "–", "too little to compare"];
   return data && ["Slow", count(data.items.length), since ? html`<a href=${href("durations", { vhost })}>became slow</a>, since ${moment(since)}` : "within the last hour", data.items.length > 0 && "warn"];
 }
 
@@ -32,7 +33,7 @@ export function SlowNow({ loaded: { data, error, reload }, tools }) {
             by=${[({ queue, service }) => queue ?? service, ({ change }) => change.after, ({ change }) => change.since, "measured", "vhost"]}>
           ${(one) => html`<${Slow} key=${JSON.stringify([one.vhost, one.queue, one.service, one.measured])} ...${one} />`}
         <//>`
-      : html`<p class="nothing">${all ? `No queue or service became slow: ${count(all)} were compared.` : "No message of the last two hours is counted."}</p>`}
+      : html`<p class="nothing">${all ? `No queue or service became slow: ${count(all)} were compared.` : "Too little to compare."}</p>`}
   <//>`;
 }
 
