@@ -142,7 +142,9 @@ def test_dead_letters_lead_from_the_queue_where_they_died(
     both = len(dead) + len([e for e in again if e.vhost == "/"])
     expect(stock).to_contain_text(f"✕ {both} failed")
     expect(page.locator(".flow-links text:not(.rate)")).to_have_text(f"✕ {len(dead)}")
-    expect(page.get_by_role("list", name="Legend")).to_contain_text("✕unroutable, dead-lettered")
+    legend = page.get_by_role("list", name="Legend")
+    expect(legend).to_contain_text("✕unroutable, dead-lettered")
+    expect(legend).to_contain_text("no failure known here")  # a line is not told who rejected
 
 
 def test_time_in_programs_stands_beside_time_in_queues(demo: Served, open_page: OpenPage) -> None:

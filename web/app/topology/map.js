@@ -160,7 +160,7 @@ const BEND = 32;
 
 const KEYS = {
   failures: [
-    ["none failed on this way", "failures-0"],
+    ["no failure known here", "failures-0"],
     ["under 1 %", "failures-1"],
     ["under 10 %", "failures-2"],
     ["10 % and more", "failures-3"],
