@@ -59,12 +59,12 @@ _TABLE = struct.pack("!HHQH", 60, 0, 0, 1 << 13)
 _to_json = msgspec.json.Encoder(order="deterministic").encode
 
 
-_PLACE = ("node", "connection", "channel", "user")
+_STATION = ("node", "connection", "channel", "user")
 
 _Read = TypeVar("_Read", bound=msgspec.Struct)
 
 
-class _Place(msgspec.Struct, forbid_unknown_fields=True):
+class _Station(msgspec.Struct, forbid_unknown_fields=True):
     """A channel, which has a number of 16 bits, or a node."""
 
     node: str
@@ -138,7 +138,7 @@ def _settlement(routing_key: str, header: bytes, body: bytes) -> Settlement:
     for name in ("pid", "queue"):
         if type(fields.get(name)) is str:
             fields[name] = storable(fields[name])
-    place = [fields[name] for name in _PLACE if name in names]
+    place = [fields[name] for name in _STATION if name in names]
     try:
         channel = _channel(*place)
     except TypeError:  # a table or a list, which nobody remembers
@@ -148,8 +148,8 @@ def _settlement(routing_key: str, header: bytes, body: bytes) -> Settlement:
 
 @lru_cache(maxsize=MOST_REMEMBERED, typed=True)
 def _channel(*place: object) -> Channel:
-    """The channel of these fields, or the node."""
-    read = _convert(dict(zip(_PLACE, place, strict=False)), _Place)
+    """The channel of these fields, or a node."""
+    read = _convert(dict(zip(_STATION, place, strict=False)), _Station)
     node, connection, user = map(storable, (read.node, read.connection, read.user))
     return channel_of(node, connection, read.channel, user)
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from model.conversations.members import Members
-from model.conversations.pace import Pace, Way
+from model.conversations.pace import Course, Pace
 from model.happened import LIKELY, Cause, ConversationEvent
 from model.sound import NO_EVIDENCE, Evidence
 from model.words import Disposition, EventType, Via
@@ -219,8 +219,8 @@ def _goes_on_after_reply(delivery: ConversationEvent, members: Members) -> bool:
 
 def _pace_for(delivery: ConversationEvent, paces: Mapping[int, Pace]) -> Pace:
     """The pace of a delivery's participant for messages that come as this one did."""
-    way = Way(delivery.queue, delivery.exchange, delivery.routing_keys)
-    return paces.get(delivery.participant, NO_PACE).of_way(way)
+    course = Course(delivery.queue, delivery.exchange, delivery.routing_keys)
+    return paces.get(delivery.participant, NO_PACE).of_course(course)
 
 
 def _patience(members: Members) -> int:

@@ -30,8 +30,8 @@ class Handling(NamedTuple):
     published_at: int
 
 
-class Way(NamedTuple):
-    """The way by which messages of a kind come: they may take a time of their own."""
+class Course(NamedTuple):
+    """The way by which a message comes: those of one may take a time of their own."""
 
     queue: str | None
     exchange: str
@@ -42,18 +42,20 @@ class Pace:
     """A participant's steps, and when it published (µs, in their order).
 
     ``longest`` is its longest step, in time at work, and ``patience`` how long it is waited for.
-    ``by_way`` are the paces of ways of which enough steps are known.
+    ``by_course`` are the paces of courses of which enough steps are known.
     """
 
     def __init__(
         self,
         steps: Sequence[Handling] = (),
         published_at: Sequence[int] = (),
-        by_way: Mapping[Way, Sequence[Handling]] = MappingProxyType({}),
+        by_course: Mapping[Course, Sequence[Handling]] = MappingProxyType({}),
     ) -> None:
         self._times = published_at
-        self._by_way = {
-            way: Pace(own, published_at) for way, own in by_way.items() if len(own) >= LEAST_STEPS
+        self._by_course = {
+            course: Pace(own, published_at)
+            for course, own in by_course.items()
+            if len(own) >= LEAST_STEPS
         }
         most = round(2 * median(step.published_at - step.received_at for step in steps or [_NONE]))
         self._most = max(most, 1)
@@ -64,9 +66,9 @@ class Pace:
         self.longest = max(durations, default=0)
         self.patience = longest_to_expect(durations) if len(steps) >= LEAST_STEPS else math.inf
 
-    def of_way(self, way: Way) -> Pace:
-        """The pace for messages that come by a way; its own where too few are known."""
-        return self._by_way.get(way, self)
+    def of_course(self, course: Course) -> Pace:
+        """The pace for messages that come by a course; the whole where too few are known."""
+        return self._by_course.get(course, self)
 
     def has_had_time(self, since: int) -> bool:
         """Tell whether it was at work since then for longer than it takes, as far as is known."""

@@ -11,7 +11,7 @@ from model.conversations.consumers import PublisherRecord, Silence
 from model.conversations.conversation import Conversation
 from model.conversations.deliveries import BrokerAct
 from model.conversations.messages import MessageFailure, Outcome
-from model.conversations.pace import Handling, Pace, Way
+from model.conversations.pace import Course, Handling, Pace
 from model.conversations.sentences import duration_words, sentence_of
 from model.conversations.states import Position, State
 from model.deaths import Death, Loss
@@ -310,7 +310,7 @@ def test_who_is_slow_with_what_comes_by_another_way_is_not_waited_for(
     if slow_at is not None:
         events += [sent(3, 0, "slow"), got(4, slow_at, 3, "slow")]
     quick, slow = (
-        Way(name, events[1].exchange, events[1].routing_keys) for name in ("work", "slow")
+        Course(name, events[1].exchange, events[1].routing_keys) for name in ("work", "slow")
     )
     steps = {quick: QUICK_STEPS, slow: [Handling(0, 5 * SECOND)] * 20}
     every = [step for own in steps.values() for step in own]

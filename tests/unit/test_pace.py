@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from model.conversations.pace import LEAST_STEPS, Handling, Pace, Way, longest_to_expect
+from model.conversations.pace import LEAST_STEPS, Course, Handling, Pace, longest_to_expect
 
 MILLISECOND, SECOND = 1_000, 1_000_000
 
@@ -75,7 +75,7 @@ def test_a_step_spread_exponentially_hardly_ever_takes_longer(count: int) -> Non
 
 
 def test_each_way_has_a_pace_of_its_own_where_enough_steps_of_it_are_known() -> None:
-    quick, slow, rare = (Way(name, "x", (name,)) for name in ("quick", "slow", "rare"))
+    quick, slow, rare = (Course(name, "x", (name,)) for name in ("quick", "slow", "rare"))
     steps = {
         quick: [Handling(turn, turn + 1) for turn in range(0, 400, 10)],
         slow: [Handling(turn, turn + 40) for turn in range(0, 400, 20)],
@@ -83,6 +83,6 @@ def test_each_way_has_a_pace_of_its_own_where_enough_steps_of_it_are_known() -> 
     }
     every = sorted(step for own in steps.values() for step in own)
     pace = Pace(every, sorted(step.published_at for step in every), steps)
-    assert pace.of_way(quick).longest < pace.of_way(slow).longest
-    assert pace.of_way(quick).patience < pace.of_way(slow).patience
-    assert pace.of_way(rare) is pace
+    assert pace.of_course(quick).longest < pace.of_course(slow).longest
+    assert pace.of_course(quick).patience < pace.of_course(slow).patience
+    assert pace.of_course(rare) is pace

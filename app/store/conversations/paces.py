@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from app.store.causality import links
 from app.store.conversations.roots import Roots
-from model.conversations.pace import Handling, Pace, Way
+from model.conversations.pace import Course, Handling, Pace
 from model.words import EventType
 
 # Events of a participant that are read, the newest; and participants, of one answer.
@@ -25,11 +25,11 @@ _NEWEST = text(
 ).bindparams(most=MOST_NEWEST)
 
 
-class Arrival(NamedTuple):
-    """The time (µs) at which a message was handed over, and the way by which it came."""
+class Taking(NamedTuple):
+    """The time (µs) at which a message was handed over, and the course by which it came."""
 
     at: int
-    way: Way
+    course: Course
 
 
 async def paces_of(trace: Roots, participants: Collection[int]) -> dict[int, Pace]:
@@ -43,17 +43,17 @@ async def _pace_of(trace: Roots, participant: int) -> Pace:
     publishes = [event for event in events if event.type == EventType.published]
     causes = await links.edge_causes(trace.connection, [publish.id for publish in publishes])
     keys = await trace.keys_of({event.id for event in events} | {e.cause_id or 0 for e in events})
-    received: dict[int, Arrival] = {}
-    last_with_key: dict[bytes, Arrival] = {}
+    received: dict[int, Taking] = {}
+    last_with_key: dict[bytes, Taking] = {}
     steps: list[Handling] = []
-    by_way: defaultdict[Way, list[Handling]] = defaultdict(list)
+    by_course: defaultdict[Course, list[Handling]] = defaultdict(list)
     for event in events:
         if event.type == EventType.received:
             # A cause is the delivery, or its publish where that is not known.
-            way = Way(event.queue, event.exchange, tuple(json.loads(event.routing_keys)))
-            arrival = Arrival(event.recorded_at, way)
-            received |= {event.id: arrival, event.cause_id or 0: arrival}
-            last_with_key |= dict.fromkeys(keys.get(event.cause_id or 0, ()), arrival)
+            course = Course(event.queue, event.exchange, tuple(json.loads(event.routing_keys)))
+            taking = Taking(event.recorded_at, course)
+            received |= {event.id: taking, event.cause_id or 0: taking}
+            last_with_key |= dict.fromkeys(keys.get(event.cause_id or 0, ()), taking)
             continue
         causes_here = [
             received[cause.cause] for cause in causes.get(event.id, ()) if cause.cause in received
@@ -62,7 +62,7 @@ async def _pace_of(trace: Roots, participant: int) -> Pace:
             known = (key for key in keys.get(event.id, ()) if key in last_with_key)
             causes_here = [last_with_key[key] for key in known]
         if causes_here:
-            last = max(causes_here, key=lambda arrival: arrival.at)
+            last = max(causes_here, key=lambda taking: taking.at)
             steps.append(Handling(last.at, event.recorded_at))
-            by_way[last.way].append(steps[-1])
-    return Pace(steps, [publish.recorded_at for publish in publishes], by_way)
+            by_course[last.course].append(steps[-1])
+    return Pace(steps, [publish.recorded_at for publish in publishes], by_course)
