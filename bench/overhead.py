@@ -150,6 +150,10 @@ def measured(options: argparse.Namespace) -> tuple[str, list[Seen]]:
         service.start()
         try:
             asyncio.run(service.listening())
+            for thread in (
+                Path(f"/proc/{service.process.pid}/task").iterdir() if options.idle else ()
+            ):
+                os.sched_setscheduler(int(thread.name), os.SCHED_IDLE, os.sched_param(0))
             bench = Bench(broker, vhost, service)
             for kind, body, clients in product(options.queues, options.bodies, options.clients):
                 # Not counted: it makes the queues, and the first to use them is slower.
@@ -226,6 +230,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--queues", nargs="+", default=["classic", "quorum"])
     parser.add_argument("--seconds", type=float, default=1.5, help="of each turn")
     parser.add_argument("--rounds", type=int, default=2, help="an even number")
+    parser.add_argument("--idle", action="store_true", help="the service as by chrt --idle 0")
     parser.add_argument("--json", action="store_true", help="print every turn")
     parser.add_argument("--markdown", action="store_true", help=f"write into docs/{PAGE.name}")
     return parser.parse_args(words)

@@ -9,7 +9,7 @@ import pytest
 from bench import overhead
 
 
-@pytest.mark.long(16)
+@pytest.mark.long(24)
 def test_the_bench_measures_every_state_and_tabulates_it() -> None:
     words = "--bodies 100 --clients 2 --queues classic --seconds 0.5 --rounds 1"
     version, seen = overhead.measured(overhead.arguments(words.split()))
