@@ -52,6 +52,8 @@ SETTLEMENTS: dict[str, frozenset[str]] = {
 QUARANTINED_HEADERS = 16_384
 # A settlement has a few names of 255 bytes at most.
 LONGEST_SETTLEMENT = 4096
+# A channel's number has 16 bits.
+MOST_CHANNELS = 65_535
 
 # Before a table this makes the payload of a header frame with nothing but headers.
 _TABLE = struct.pack("!HHQH", 60, 0, 0, 1 << 13)
@@ -65,11 +67,11 @@ _Read = TypeVar("_Read", bound=msgspec.Struct)
 
 
 class _Station(msgspec.Struct, forbid_unknown_fields=True):
-    """A channel, which has a number of 16 bits, or a node."""
+    """A channel, or a node."""
 
     node: str
     connection: str = ""
-    channel: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] = 0
+    channel: Annotated[int, msgspec.Meta(ge=0, le=MOST_CHANNELS)] = 0
     user: str = ""
 
 
