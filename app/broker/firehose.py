@@ -60,9 +60,6 @@ _TABLE = struct.pack("!HHQH", 60, 0, 0, 1 << 13)
 
 _to_json = msgspec.json.Encoder(order="deterministic").encode
 
-
-_STATION = ("node", "connection", "channel", "user")
-
 _Read = TypeVar("_Read", bound=msgspec.Struct)
 
 
@@ -140,7 +137,7 @@ def _settlement(routing_key: str, header: bytes, body: bytes) -> Settlement:
     for name in ("pid", "queue"):
         if type(fields.get(name)) is str:
             fields[name] = storable(fields[name])
-    place = [fields[name] for name in _STATION if name in names]
+    place = [fields[name] for name in _Station.__struct_fields__ if name in names]
     try:
         channel = _channel(*place)
     except TypeError:  # a table or a list, which nobody remembers
@@ -151,7 +148,7 @@ def _settlement(routing_key: str, header: bytes, body: bytes) -> Settlement:
 @lru_cache(maxsize=MOST_REMEMBERED, typed=True)
 def _channel(*place: object) -> Channel:
     """The channel of these fields, or a node."""
-    read = _convert(dict(zip(_STATION, place, strict=False)), _Station)
+    read = _convert(dict(zip(_Station.__struct_fields__, place, strict=False)), _Station)
     node, connection, user = map(storable, (read.node, read.connection, read.user))
     return channel_of(node, connection, read.channel, user)
 

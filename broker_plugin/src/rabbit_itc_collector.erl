@@ -2,7 +2,7 @@
 %%
 %% To the broker it is a queue (`rabbit_itc_topology') that is bound to `amq.rabbitmq.trace' in the trace
 %% queue's place. A channel casts a message at a queue's process and goes on: of one that is slow, that has
-%% ended, or whose record is gone it sees nothing. Settlements are put into that queue as well
+%% ended, or whose record is gone it sees nothing. Settlements are cast at the same process
 %% (`rabbit_itc_record'), so each channel's records stay in order.
 %%
 %% A bundle says where it stands: `epoch' is one collector's, `number' counts its bundles, `first' is its

@@ -531,10 +531,10 @@ async def test_what_came_back_to_its_queue_is_listed_with_what_waits(
             if one.position is not None
         ]
 
-    trace, taken, new = Trace(store, trace_id), message(1, "work"), message(2, "work")
-    first = handed(CHANNEL, taken, "work")
+    trace, old, new = Trace(store, trace_id), message(1, "work"), message(2, "work")
+    first = handed(CHANNEL, old, "work")
     again = msgspec.structs.replace(first, redelivered=True)
-    await trace.take([opened(), new, taken, first, settled(1, outcome="returned")])
+    await trace.take([opened(), new, old, first, settled(1, outcome="returned")])
     assert await waiting() == [(1, "work", 0), (2, "work", 1)]
     assert await store.copies.back_in_queues(trace_id, BEGINNING) == []
     back = [ReturnedCopy(2, "work")]

@@ -104,14 +104,14 @@ def test_what_a_consumer_publishes_without_naming_a_cause_may_go_on_what_it_was_
         1: PublisherRecord(9, Evidence(5, 0)),
         2: PublisherRecord(unnamed, Evidence(4, 1)),
     }
-    found = conversation_of(events[0], events, {}, via=via, publishers=publishers)
-    assert found.outcome is outcome
+    answer = conversation_of(events[0], events, {}, via=via, publishers=publishers)
+    assert answer.outcome is outcome
     said = (
         "billing has published since, perhaps for it: to know, have messages carry their cause's id"
         " or a key"
     )
-    assert found.sentence.endswith(said) is (outcome is Outcome.open and unnamed == 3)
-    assert [(each.name, each.coverage) for each in found.participants] == [
+    assert answer.sentence.endswith(said) is (outcome is Outcome.open and unnamed == 3)
+    assert [(each.name, each.coverage) for each in answer.participants] == [
         ("shop", 0.0),
         ("billing", 0.25),
     ]
@@ -138,13 +138,13 @@ def test_who_names_only_one_of_several_messages_may_have_gone_on_with_the_others
     events += [got(each + 1, 3, each, "x")._replace(participant=3) for each in named]
     causes = {each: (Cause(cause, "r", "parent"),) for each, cause in named.items()}
     publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=newest, cutoff=since)}
-    found = conversation_of(events[0], events, causes, via=via, publishers=publishers)
-    assert found.outcome is outcome
+    answer = conversation_of(events[0], events, causes, via=via, publishers=publishers)
+    assert answer.outcome is outcome
     said = "billing has published since, but only for other messages"
-    assert found.sentence.endswith(said) is (outcome is Outcome.unknown)
+    assert answer.sentence.endswith(said) is (outcome is Outcome.unknown)
     yet = "billing has published nothing since it was handed a message here, but still may"
-    assert found.sentence.endswith(yet) is (outcome is Outcome.open)
-    both = sentence_of(events[0], (), found.counts, 1, silence=Silence(("billing", "mail")))
+    assert answer.sentence.endswith(yet) is (outcome is Outcome.open)
+    both = sentence_of(events[0], (), answer.counts, 1, silence=Silence(("billing", "mail")))
     assert "by conversation" not in both
     assert "billing and mail have published since, but only for other" in both
 
@@ -178,8 +178,8 @@ def test_who_publishes_after_a_reply_for_what_made_it_ask_goes_on_with_the_reply
         last_at: (Cause(2, "r", "parent"),),
     }
     publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=(12, 9, 6, 3))}
-    found = conversation_of(events[0], events, causes, publishers=publishers)
-    assert found.outcome is outcome
+    answer = conversation_of(events[0], events, causes, publishers=publishers)
+    assert answer.outcome is outcome
 
 
 @pytest.mark.parametrize(("last", "outcome"), [(9, Outcome.done), (5, Outcome.unknown)])
@@ -197,8 +197,8 @@ def test_what_names_the_first_attempt_after_a_later_one_goes_on_with_it(
     ]
     causes = {6: (Cause(2, "r", "forward"),), last: (Cause(1, "r", "parent"),)}
     publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=(12, 9, 6, 5))}
-    found = conversation_of(events[0], events, causes, publishers=publishers)
-    assert found.outcome is outcome
+    answer = conversation_of(events[0], events, causes, publishers=publishers)
+    assert answer.outcome is outcome
 
 
 @pytest.mark.parametrize(
@@ -218,30 +218,30 @@ def test_a_suggestion_makes_no_conversation_done(
         events.append(got(8, 5, 7, "y")._replace(participant=4))
         causes[7] = (Cause(5, "r", "parent"),)
         publishers = {3: PublisherRecord(0, Evidence(4, 4), newest=(7,))}
-    found = conversation_of(events[0], events, causes, via=Via.conversation, publishers=publishers)
-    assert found.outcome is outcome
-    how = found.messages[1].how
+    answer = conversation_of(events[0], events, causes, via=Via.conversation, publishers=publishers)
+    assert answer.outcome is outcome
+    how = answer.messages[1].how
     assert how is not None
     assert how.kind == kind
 
 
 def test_a_consumer_that_has_never_published_for_what_it_was_handed_is_not_waited_for() -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
-    found = conversation_of(events[0], events, {}, publishers={2: PublisherRecord()})
-    assert found.outcome is Outcome.done
+    answer = conversation_of(events[0], events, {}, publishers={2: PublisherRecord()})
+    assert answer.outcome is Outcome.done
 
 
 def test_for_a_consumer_that_may_be_a_half_of_a_program_another_may_have_published() -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
     publishers = {2: PublisherRecord(may_be_half=True)}
-    found = conversation_of(events[0], events, {}, publishers=publishers)
-    assert found.outcome is Outcome.unknown
-    assert "only receives, and may publish by another connection" in found.sentence
+    answer = conversation_of(events[0], events, {}, publishers=publishers)
+    assert answer.outcome is Outcome.unknown
+    assert "only receives, and may publish by another connection" in answer.sentence
     # Where it is known what came of the message, nothing else is looked for.
     events = *events, sent(3, 2, "x")
     causes = {3: (Cause(2, "r", "parent"),)}
-    found = conversation_of(events[0], events, causes, publishers=publishers)
-    assert "by another connection" not in found.sentence
+    answer = conversation_of(events[0], events, causes, publishers=publishers)
+    assert "by another connection" not in answer.sentence
 
 
 @pytest.mark.parametrize(
@@ -259,10 +259,10 @@ def test_who_never_published_is_waited_for_unless_others_of_the_kind_were(
     events = [sent(1, 0, "work"), got(2, 0.1, 1, "work"), sent(3, 0.3, "x")._replace(participant=2)]
     events.append(got(4, 0.5, 3, "x")._replace(participant=3))
     moment = None if now is None else round(now * SECOND)
-    given = {"dead_ends": ends, "now": moment, "causes": {3: (Cause(2, "r", "parent"),)}}
+    context = {"dead_ends": ends, "now": moment, "causes": {3: (Cause(2, "r", "parent"),)}}
     publishers = {2: PublisherRecord(0, Evidence(1, 1), newest=(3,)), 3: PublisherRecord()}
-    found = conversation_of(events[0], events, publishers=publishers, **given)
-    assert found.outcome is outcome
+    answer = conversation_of(events[0], events, publishers=publishers, **context)
+    assert answer.outcome is outcome
 
 
 QUICK_STEPS = [Handling(n * 10_000, n * 10_000 + SECOND // 5) for n in range(1, 101)]
@@ -288,7 +288,7 @@ def test_who_published_just_now_may_publish_more_for_the_same_message(
     events = [sent(1, 0, "work"), got(2, 0.1, 1, "work"), sent(3, 0.3, "x")._replace(participant=2)]
     events.append(got(4, 0.5, 3, "x")._replace(participant=3))
     publishers = {2: PublisherRecord(0, Evidence(1, 1), newest=(3,))}
-    found = conversation_of(
+    answer = conversation_of(
         events[0],
         events,
         {3: (Cause(2, "r", "parent"),)},
@@ -296,8 +296,8 @@ def test_who_published_just_now_may_publish_more_for_the_same_message(
         paces={2: pace} if pace else {},
         now=round(now * SECOND),
     )
-    assert found.outcome is outcome
-    assert ("just now" in found.sentence) is (outcome is Outcome.open)
+    assert answer.outcome is outcome
+    assert ("just now" in answer.sentence) is (outcome is Outcome.open)
 
 
 @pytest.mark.parametrize("slow_at", [None, 0.2])
@@ -316,10 +316,10 @@ def test_who_is_slow_with_what_comes_by_another_way_is_not_waited_for(
     every = [step for own in steps.values() for step in own]
     pace = Pace(every, [step.published_at for step in QUICK_STEPS], steps)
     causes = {5: (Cause(2, "r", "parent"), Cause(4, "r", "parent"))}
-    given = {"causes": causes, "paces": {2: pace}, "now": round(1.2 * SECOND)}
+    context = {"causes": causes, "paces": {2: pace}, "now": round(1.2 * SECOND)}
     publishers = {2: PublisherRecord(0, Evidence(1, 1), newest=(5,))}
-    found = conversation_of(events[0], events, publishers=publishers, **given)
-    assert ("just now" in found.sentence) is (slow_at is not None)
+    answer = conversation_of(events[0], events, publishers=publishers, **context)
+    assert ("just now" in answer.sentence) is (slow_at is not None)
 
 
 @pytest.mark.parametrize(
@@ -346,8 +346,8 @@ def test_who_says_to_what_it_reacts_since_goes_on_with_that_alone(
 ) -> None:
     events = sent(1, 0, "work", keys=keys), got(2, 1, 1, "work")
     record = PublisherRecord(0, Evidence(4, 4), newest=(9, 8, 4), unexplained=unexplained)
-    given = {"publishers": {2: record}, "dead_ends": ends, "now": round(now * SECOND)}
-    assert conversation_of(events[0], events, {}, via=via, **given).outcome is outcome
+    context = {"publishers": {2: record}, "dead_ends": ends, "now": round(now * SECOND)}
+    assert conversation_of(events[0], events, {}, via=via, **context).outcome is outcome
 
 
 @pytest.mark.parametrize(("via", "is_shown"), [(Via.links, True), (Via.conversation, False)])
@@ -356,9 +356,9 @@ def test_where_messages_have_keys_silence_along_links_points_to_them(
 ) -> None:
     events = sent(1, 0, "work", keys=("k",)), got(2, 1, 1, "work")
     publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=(9,))}
-    found = conversation_of(events[0], events, {}, via=via, publishers=publishers)
-    assert found.outcome is Outcome.unknown
-    assert found.sentence.endswith("group them by conversation to see more") is is_shown
+    answer = conversation_of(events[0], events, {}, via=via, publishers=publishers)
+    assert answer.outcome is Outcome.unknown
+    assert answer.sentence.endswith("group them by conversation to see more") is is_shown
 
 
 @pytest.mark.parametrize(
@@ -372,8 +372,8 @@ def test_an_order_is_in_work_where_somebody_may_be_at_it(
     record: PublisherRecord, state: State
 ) -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
-    found = conversation_of(events[0], events, {}, publishers={2: record})
-    assert (found.outcome, found.state) == (Outcome.open, state)
+    answer = conversation_of(events[0], events, {}, publishers={2: record})
+    assert (answer.outcome, answer.state) == (Outcome.open, state)
 
 
 def test_who_only_begins_conversations_is_not_waited_for() -> None:
@@ -387,8 +387,8 @@ def test_who_only_begins_conversations_is_not_waited_for_at_a_dead_end() -> None
     for only_begins, outcome in ((True, Outcome.done), (False, Outcome.open)):
         record = PublisherRecord(0, Evidence(4, 0), only_begins=only_begins)
         parts = {"publishers": {2: record}, "dead_ends": [2], "now": 2 * SECOND}
-        found = conversation_of(events[0], events, {}, via=Via.conversation, **parts)
-        assert found.outcome is outcome
+        answer = conversation_of(events[0], events, {}, via=Via.conversation, **parts)
+        assert answer.outcome is outcome
 
 
 def test_what_was_given_back_is_not_gone_on_with() -> None:
@@ -396,12 +396,12 @@ def test_what_was_given_back_is_not_gone_on_with() -> None:
     events = sent(1, 0, "work"), got(3, 1, 1, "work"), again
     causes = {4: (Cause(3, None, "returned"),)}
     publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=(9,))}
-    found = conversation_of(events[0], events, causes, publishers=publishers)
-    assert found.outcome is Outcome.done
+    answer = conversation_of(events[0], events, causes, publishers=publishers)
+    assert answer.outcome is Outcome.done
     # Nor has whoever was handed it then gone on with it.
     publishers[3] = publishers[2]
-    found = conversation_of(events[0], events, causes, publishers=publishers)
-    assert found.outcome is Outcome.unknown
+    answer = conversation_of(events[0], events, causes, publishers=publishers)
+    assert answer.outcome is Outcome.unknown
 
 
 @pytest.mark.parametrize(
@@ -419,9 +419,9 @@ def test_what_was_rejected_is_not_gone_on_with(
 ) -> None:
     events = sent(1, 0, "work"), got(3, 1, 1, "work")._replace(settlement=settlement)
     publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=newest)}
-    found = conversation_of(events[0], events, {}, publishers=publishers)
-    assert found.outcome is outcome
-    assert ("still may" in found.sentence) is (outcome is Outcome.open)
+    answer = conversation_of(events[0], events, {}, publishers=publishers)
+    assert answer.outcome is outcome
+    assert ("still may" in answer.sentence) is (outcome is Outcome.open)
 
 
 @pytest.mark.parametrize("settlement", [Disposition.returned, Disposition.channel_closed])
@@ -430,21 +430,21 @@ def test_what_is_back_in_its_queue_has_not_ended(settlement: Disposition) -> Non
     back = {"settlement": settlement, "settled_at": 4 * SECOND}
     order, first = sent(1, 0, "work"), got(3, 1, 1, "work")._replace(**back)
     later = 3600 * SECOND
-    found = conversation_of(order, [order, first], {}, now=later)
-    assert (found.outcome, found.state) == (Outcome.waiting, State.waiting)
-    assert found.position == Position("work", None, Microseconds(4 * SECOND), 1)
-    assert (found.counts.waiting, found.messages[0].outcome) == (1, Outcome.waiting)
-    assert found.sentence.endswith("1 was back in work, and not handed over again")
-    assert "not handed over yet" not in found.sentence
+    answer = conversation_of(order, [order, first], {}, now=later)
+    assert (answer.outcome, answer.state) == (Outcome.waiting, State.waiting)
+    assert answer.position == Position("work", None, Microseconds(4 * SECOND), 1)
+    assert (answer.counts.waiting, answer.messages[0].outcome) == (1, Outcome.waiting)
+    assert answer.sentence.endswith("1 was back in work, and not handed over again")
+    assert "not handed over yet" not in answer.sentence
     again = got(5, 2, 1, "work", Match.redelivered)
-    found = conversation_of(order, [order, first, again._replace(**back)], {}, now=later)
-    assert found.position == Position("work", None, Microseconds(4 * SECOND), 2)
+    answer = conversation_of(order, [order, first, again._replace(**back)], {}, now=later)
+    assert answer.position == Position("work", None, Microseconds(4 * SECOND), 2)
     again = again._replace(settlement=Disposition.acknowledged)
-    found = conversation_of(order, [order, first, again], {}, now=later)
-    assert (found.outcome, found.state) == (Outcome.done, State.retried)
+    answer = conversation_of(order, [order, first, again], {}, now=later)
+    assert (answer.outcome, answer.state) == (Outcome.done, State.retried)
     dead = got(5, 2, 1, "dead", Match.dead_lettered)._replace(deaths=(Death("work", "expired", 1),))
-    found = conversation_of(order, [order, first, dead], {}, now=later)
-    assert found.state is State.failed
+    answer = conversation_of(order, [order, first, dead], {}, now=later)
+    assert answer.state is State.failed
 
 
 @pytest.mark.parametrize(
@@ -457,17 +457,17 @@ def test_what_is_back_in_its_queue_has_not_ended(settlement: Disposition) -> Non
 def test_what_came_back_does_not_wait_once_it_is_known_to_have_left_its_queue(
     noticed_at: int, state: State, remark: str
 ) -> None:
-    order, taken = sent(1, 0, "work"), got(3, 1, 1, "work")
-    taken = taken._replace(settlement=Disposition.returned, settled_at=4 * SECOND)
+    order, delivery = sent(1, 0, "work"), got(3, 1, 1, "work")
+    delivery = delivery._replace(settlement=Disposition.returned, settled_at=4 * SECOND)
     losses = {1: {"work": Loss(Microseconds(noticed_at * SECOND), "returned")}}
-    found = conversation_of(order, [order, taken], {}, losses=losses)
-    assert (found.state, found.messages[0].failure) == (state, None)
-    assert (found.messages[0].copies[0].remark or "").startswith(remark)
+    answer = conversation_of(order, [order, delivery], {}, losses=losses)
+    assert (answer.state, answer.messages[0].failure) == (state, None)
+    assert (answer.messages[0].copies[0].remark or "").startswith(remark)
 
 
 def test_of_what_came_back_and_whose_publish_is_not_stored_nobody_knows_the_next_delivery() -> None:
-    taken = got(3, 1, 1, "work")._replace(cause=None, settlement=Disposition.returned)
-    assert conversation_of(taken, [taken], {}).state is State.unknown
+    delivery = got(3, 1, 1, "work")._replace(cause=None, settlement=Disposition.returned)
+    assert conversation_of(delivery, [delivery], {}).state is State.unknown
 
 
 def test_a_settlement_says_how_long_a_message_was_in_hand_beside_what_was_published() -> None:
@@ -479,14 +479,14 @@ def test_a_settlement_says_how_long_a_message_was_in_hand_beside_what_was_publis
     events = sent(1, 0, "work", "log"), first, sent(3, 2, "log")._replace(participant=2)
     logged = settled(got(4, 4, 3, "log"), Disposition.in_hand, None)
     taken = settled(got(5, 4, 1, "log"), Disposition.auto, 4)
-    found = told(*events, logged, taken, causes={3: 2})
-    [[billed], [took]] = [copy.deliveries for copy in found.messages[0].copies]
+    answer = told(*events, logged, taken, causes={3: 2})
+    [[billed], [took]] = [copy.deliveries for copy in answer.messages[0].copies]
     assert (billed.handled, billed.handled_until) == (SECOND, "published")
     assert (billed.settlement, billed.settled_after) == (Disposition.acknowledged, 2.5 * SECOND)
     assert (took.settlement, took.settled_after) == (Disposition.auto, None)
-    assert [each.outcome for each in found.messages] == [Outcome.done, Outcome.open]
-    assert found.outcome is Outcome.open
-    assert found.sentence.endswith("in 4.0 s. 1 is in the hands of billing")
+    assert [each.outcome for each in answer.messages] == [Outcome.done, Outcome.open]
+    assert answer.outcome is Outcome.open
+    assert answer.sentence.endswith("in 4.0 s. 1 is in the hands of billing")
     early = settled(got(2, 1, 1, "work"), Disposition.rejected, 0.5)  # the service was behind
     [copy] = told(sent(1, 0, "work"), early).messages[0].copies
     assert copy.deliveries[0].settled_after is None
@@ -495,8 +495,8 @@ def test_a_settlement_says_how_long_a_message_was_in_hand_beside_what_was_publis
 def test_what_spans_tell_is_said_beside_what_messages_name() -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
     publishers = {2: PublisherRecord(3, Evidence(4, 1, spanned=2))}
-    found = conversation_of(events[0], events, {}, via=Via.links, publishers=publishers)
-    assert [each.coverage_by_spans for each in found.participants] == [None, 0.5]
+    answer = conversation_of(events[0], events, {}, via=Via.links, publishers=publishers)
+    assert [each.coverage_by_spans for each in answer.participants] == [None, 0.5]
 
 
 def test_nothing_is_said_to_have_come_of_a_message_that_no_other_names() -> None:
@@ -511,8 +511,8 @@ def test_nothing_is_said_to_have_come_of_a_message_that_no_other_names() -> None
 
 def test_of_what_may_be_influenced_no_sentence_says_that_it_came_of_it() -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work"), sent(3, 2, "more")
-    found = conversation_of(events[0], events, {}, via=Via.any)
-    assert found.sentence.startswith("order may have influenced 1 more message in ")
+    answer = conversation_of(events[0], events, {}, via=Via.any)
+    assert answer.sentence.startswith("order may have influenced 1 more message in ")
 
 
 REJECTED = Death("work", "rejected", 1)
@@ -561,8 +561,8 @@ EXPIRED = Death("delay", "expired", 1)
 def test_what_became_of_a_message(
     events: tuple[ConversationEvent, ...], outcome: Outcome, failure: MessageFailure | None
 ) -> None:
-    found = told(*events)
-    assert (found.outcome, found.messages[0].failure) == (outcome, failure)
+    answer = told(*events)
+    assert (answer.outcome, answer.messages[0].failure) == (outcome, failure)
 
 
 BACK = [got(n, n, 1, "work", Match.redelivered) for n in (2, 3, 4)]
@@ -621,19 +621,19 @@ def test_a_state_says_what_was_retried_and_where_the_others_are(
     state: State,
     position: Position | None,
 ) -> None:
-    found = told(*events, causes=causes)
-    assert (found.state, found.position) == (state, position)
+    answer = told(*events, causes=causes)
+    assert (answer.state, answer.position) == (state, position)
 
 
 def test_a_message_in_an_error_queue_is_the_failure_of_the_one_it_was() -> None:
     forward = Forward("work", "System.Exception: no")
     events = (sent(1, 0, "work"), got(2, 1, 1, "work"), sent(3, 2, "error", forward=forward))
-    found = conversation_of(events[0], events, {3: (Cause(2, "forward", "forward"),)})
-    first, second = found.messages
+    answer = conversation_of(events[0], events, {3: (Cause(2, "forward", "forward"),)})
+    first, second = answer.messages
     assert first.failure == MessageFailure("error_queue", "work", None, "System.Exception: no")
     assert (second.failure, second.outcome) == (None, Outcome.waiting)
-    assert found.outcome is Outcome.failed
-    assert "1 went to an error queue" in found.sentence
+    assert answer.outcome is Outcome.failed
+    assert "1 went to an error queue" in answer.sentence
 
 
 def test_what_was_put_aside_and_comes_back_where_it_failed_is_tried_again() -> None:
@@ -649,8 +649,8 @@ def test_what_was_put_aside_and_comes_back_where_it_failed_is_tried_again() -> N
 
 def test_where_a_message_failed_that_nothing_names_is_not_known() -> None:
     events = (sent(3, 2, "error", forward=Forward(None, "Error: no")), got(4, 3, 3, "error"))
-    found = conversation_of(events[0], events, {})
-    assert found.messages[0].failure == MessageFailure("error_queue", None, None, "Error: no")
+    answer = conversation_of(events[0], events, {})
+    assert answer.messages[0].failure == MessageFailure("error_queue", None, None, "Error: no")
 
 
 def test_a_copy_that_nobody_got_says_what_may_have_become_of_it() -> None:
@@ -669,17 +669,17 @@ def test_times_are_since_what_an_event_waited_for() -> None:
         sent(6, 5, "aside", type_="aside"),
         got(7, 5.5, 6, "aside"),
     )
-    found = told(*events, causes={4: 3, 6: 3})
-    [copy] = found.messages[0].copies
+    answer = told(*events, causes={4: 3, 6: 3})
+    [copy] = answer.messages[0].copies
     first, again = copy.deliveries
     assert (first.queued, again.queued) == (1 * SECOND, 3 * SECOND)
     assert (again.handled, again.handled_until) == (1 * SECOND, "published")
     assert (first.handled, again.leads_to) == (None, (4, 6))
-    assert found.critical_path == (1, 2, 3, 4, 5)
-    slack = {each.record.id: each.slack for each in found.messages}
+    assert answer.critical_path == (1, 2, 3, 4, 5)
+    slack = {each.record.id: each.slack for each in answer.messages}
     assert slack == {1: 0, 4: 0, 6: SECOND // 2}
-    assert found.amplification == (2, 1)
-    assert found.sentence == "order led to 2 more messages in 6.0 s"
+    assert answer.amplification == (2, 1)
+    assert answer.sentence == "order led to 2 more messages in 6.0 s"
     exact = conversation_of(events[0], events, {}, spans={3: 7})
     assert exact.messages[0].copies[0].deliveries[1].handled_until == "span"
 
@@ -692,8 +692,8 @@ def test_a_type_in_its_own_past_is_a_loop_and_a_message_again_is_not() -> None:
         got(4, 3, 3, "q"),
         sent(5, 4, "q"),
     )
-    found = told(*events, causes={3: 2, 5: 4})
-    assert [(loop.type, loop.events) for loop in found.loops] == [("order", (1, 5))]
+    answer = told(*events, causes={3: 2, 5: 4})
+    assert [(loop.type, loop.events) for loop in answer.loops] == [("order", (1, 5))]
     again = (sent(1, 0, "q"), got(2, 1, 1, "q"), sent(3, 2, "q"))
     retried = conversation_of(again[0], again, {3: (Cause(2, "celery-retry", "forward"),)})
     assert retried.loops == ()
@@ -716,8 +716,8 @@ def test_keys_are_what_messages_share() -> None:
 
 
 def test_a_delivery_stands_for_a_publish_that_was_not_seen() -> None:
-    found = told(got(1, 0, None, "work", Match.unmatched), sent(2, 1, "next"), causes={2: 1})
-    unseen, led_to = found.messages
+    answer = told(got(1, 0, None, "work", Match.unmatched), sent(2, 1, "next"), causes={2: 1})
+    unseen, led_to = answer.messages
     assert (unseen.unseen, unseen.failure, unseen.outcome) == (True, None, Outcome.done)
     assert led_to.led_by[0] == Cause(1, "r", "parent")
     assert unseen.copies[0].deliveries[0].handled == 1 * SECOND
@@ -751,15 +751,15 @@ def test_a_dead_letter_waits_for_who_rejected_it_whoever_was_handed_another_copy
         got(4, 9, 1, "dead", Match.dead_lettered, REJECTED),
     )
     acts = {3: (Cause(2, None, "returned"),), 4: (Cause(2, None, "rejected"),)}
-    found = conversation_of(events[0], events, acts)
-    [copy] = found.messages[0].copies
+    answer = conversation_of(events[0], events, acts)
+    [copy] = answer.messages[0].copies
     assert [each.queued for each in copy.deliveries] == [1 * SECOND, 3 * SECOND, 8 * SECOND]
     assert [each.acts for each in copy.deliveries] == [
         (),
         (BrokerAct(2, "returned"),),
         (BrokerAct(2, "rejected"),),
     ]
-    assert found.critical_path == (1, 2, 4)
+    assert answer.critical_path == (1, 2, 4)
 
 
 def test_a_copy_that_was_pushed_out_waits_for_the_publish_that_was_one_too_many() -> None:
@@ -770,10 +770,10 @@ def test_a_copy_that_was_pushed_out_waits_for_the_publish_that_was_one_too_many(
         got(3, 6, 1, "dead", Match.dead_lettered, full),
     )
     causes = {2: (Cause(1, "r", "parent"),), 3: (Cause(2, None, "overflow"),)}
-    found = conversation_of(events[0], events, causes)
-    [dead] = found.messages[0].copies[0].deliveries
+    answer = conversation_of(events[0], events, causes)
+    [dead] = answer.messages[0].copies[0].deliveries
     assert (dead.acts, dead.queued) == ((BrokerAct(2, "overflow"),), 6 * SECOND)
-    assert found.critical_path == (1, 2, 3)
+    assert answer.critical_path == (1, 2, 3)
 
 
 def test_a_copy_that_was_put_off_after_a_rejection_failed_by_the_rejection() -> None:
@@ -787,10 +787,10 @@ def test_a_copy_that_was_put_off_after_a_rejection_failed_by_the_rejection() -> 
 
 
 def test_what_was_published_to_a_queue_and_came_out_of_another_was_moved_there() -> None:
-    found = told(sent(1, 0, "src"), got(2, 1, 1, "dst"))
-    [copy] = found.messages[0].copies
+    answer = told(sent(1, 0, "src"), got(2, 1, 1, "dst"))
+    [copy] = answer.messages[0].copies
     assert (copy.queue, copy.state, copy.remark) == ("src", "handed_over", None)
-    assert (found.outcome, found.counts.waiting) == (Outcome.done, 0)
+    assert (answer.outcome, answer.counts.waiting) == (Outcome.done, 0)
 
 
 def test_what_an_exchange_may_keep_may_wait_too_where_it_came_out_of_another_queue() -> None:
@@ -798,11 +798,11 @@ def test_what_an_exchange_may_keep_may_wait_too_where_it_came_out_of_another_que
     events = publish, got(2, 1, 1, "dst"), got(3, 2, 1, "other")
     losses = {1: {"src": Loss(Microseconds(0), "not_there")}}
     for known in ({}, losses):
-        found = conversation_of(publish, events, {}, losses=known)
-        copy = found.messages[0].copies[0]
+        answer = conversation_of(publish, events, {}, losses=known)
+        copy = answer.messages[0].copies[0]
         remark = "waits, or was moved and handed over from dst"
         assert (copy.queue, copy.state, copy.remark) == ("src", "handed_over", remark)
-        assert (found.outcome, found.messages[0].failure) == (Outcome.unknown, None)
+        assert (answer.outcome, answer.messages[0].failure) == (Outcome.unknown, None)
 
 
 @pytest.mark.parametrize(
@@ -822,9 +822,9 @@ def test_a_conversation_that_a_gap_spans_is_not_known_to_be_done(
 ) -> None:
     gap = Gap(1, after, before, Microseconds(0), None, "lost", **more)
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
-    found = conversation_of(events[0], events, {}, gaps=[gap])
-    assert found.outcome is outcome
-    lacks = found.sentence.endswith(". Some of it may be missing: the record has a gap then")
+    answer = conversation_of(events[0], events, {}, gaps=[gap])
+    assert answer.outcome is outcome
+    lacks = answer.sentence.endswith(". Some of it may be missing: the record has a gap then")
     assert lacks is (outcome is Outcome.unknown)
 
 
@@ -897,8 +897,8 @@ def test_what_is_done_says_by_what(
         )
     handed = [got(2, 1, 1, "work"), got(4, 3, 3, "x")._replace(participant=3)]
     events = [first, second, *(each._replace(settlement=settlement) for each in handed)]
-    found = told(*events, causes={3: 2})
-    assert (found.outcome, found.done_by) == (Outcome.done, basis)
+    answer = told(*events, causes={3: 2})
+    assert (answer.outcome, answer.done_by) == (Outcome.done, basis)
     assert told(sent(1, 0, "work")).done_by is None
 
 
@@ -941,7 +941,7 @@ def test_who_rejected_a_message_and_not_who_had_it_afterwards_is_named() -> None
     last = got(3, 2, 1, "work", Match.redelivered)._replace(name="mail")
     letter = got(4, 9, 1, "dead", Match.dead_lettered, REJECTED)
     events = (sent(1, 0, "work"), got(2, 1, 1, "work"), last, letter)
-    found = conversation_of(events[0], events, {4: (Cause(2, None, "rejected"),)})
-    assert found.messages[0].failure_sentence == (
+    answer = conversation_of(events[0], events, {4: (Cause(2, None, "rejected"),)})
+    assert answer.messages[0].failure_sentence == (
         "order died in work: rejected by billing; it went to queue dead"
     )

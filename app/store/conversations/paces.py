@@ -55,14 +55,13 @@ async def _pace_of(trace: Roots, participant: int) -> Pace:
             received |= {event.id: taking, event.cause_id or 0: taking}
             last_with_key |= dict.fromkeys(keys.get(event.cause_id or 0, ()), taking)
             continue
-        causes_here = [
+        takings = [
             received[cause.cause] for cause in causes.get(event.id, ()) if cause.cause in received
         ]
-        if not causes_here and event.id not in causes:
-            known = (key for key in keys.get(event.id, ()) if key in last_with_key)
-            causes_here = [last_with_key[key] for key in known]
-        if causes_here:
-            last = max(causes_here, key=lambda taking: taking.at)
+        if not takings and event.id not in causes:
+            takings = [last_with_key[key] for key in keys.get(event.id, ()) if key in last_with_key]
+        if takings:
+            last = max(takings, key=lambda taking: taking.at)
             steps.append(Handling(last.at, event.recorded_at))
             by_course[last.course].append(steps[-1])
     return Pace(steps, [publish.recorded_at for publish in publishes], by_course)

@@ -4,6 +4,7 @@ import { count, exchangeName, plural, visible } from "../core/format.js";
 import { patch } from "../core/route.js";
 import { Alert } from "../ui/panel.js";
 import { ProposalLine, useProposal } from "../ui/proposal.js";
+import { clausesOf } from "./words.js";
 
 const FEWEST = 3; // are folded
 
@@ -16,17 +17,15 @@ export const addressOf = ({ type, first: { exchange, routing_key: key } }) =>
 
 /** The way of a message: who published it, the queues where it went, and what became of it there. */
 export function wayOf({ first: { publisher, queues }, sentence }, short) {
-  const fates = sentence.split(/\. (?=\S)/).filter((part) => /^\d/.test(part)).map((part) => part.replace(/^1 /, ""));
+  const fates = clausesOf(sentence).filter((part) => /^\d/.test(part)).map((part) => part.replace(/^1 /, ""));
   const way = `${publisher == null ? "publish not seen" : short(publisher)} → ${queues.join(", ") || "no queue"}`;
   return [way, ...fates].join("; ");
 }
 
 /** Conversations with alike ones as one, `{...the newest, alike}`: of one kind, from one service, to the same queues, with one end. */
 export function foldedOf(items, short) {
-  const groups = new Map();
   const kindOf = (one) => (isAlone(one) ? JSON.stringify([one.vhost, one.type, one.state, addressOf(one), wayOf(one, short)]) : one.root);
-  for (const one of items) groups.set(kindOf(one), [...(groups.get(kindOf(one)) ?? []), one]);
-  return [...groups.values()].flatMap((alike) => (alike.length < FEWEST ? alike : [{ ...alike[0], alike }]));
+  return [...Map.groupBy(items, kindOf).values()].flatMap((alike) => (alike.length < FEWEST ? alike : [{ ...alike[0], alike }]));
 }
 
 /** Says once why most rows are one message, and what would tie them together. */

@@ -38,7 +38,7 @@ const BASES = {
 
 /** Why a conversation has its state, as sentences of a line each. */
 export function reasonsOf({ sentence: text, done_by: basis, state, counts, position }, short) {
-  const [, ...more] = text.split(/\. (?=\S)/);
+  const [, ...more] = clausesOf(text);
   return [
     BASES[basis],
     counts.redeliveries > 0 && `Redelivered ${times(counts.redeliveries)}.`,
@@ -48,10 +48,13 @@ export function reasonsOf({ sentence: text, done_by: basis, state, counts, posit
   ].filter(Boolean);
 }
 
+/** The parts of a conversation's sentence, which end with a full stop. */
+export const clausesOf = (text) => text.split(/\. (?=\S)/);
+
 /** A conversation's sentence, but for what the verdict and the facts below say of the same messages. */
 export function briefOf({ sentence: text, via }) {
   const isKept = (part) => via === "any" || !/^\d/.test(part) || / (?:back in|left by) /.test(part);
-  return text.split(/\. (?=\S)/).filter(isKept).map((part) => (/[.!?]$/.test(part) ? part : `${part}.`)).join(" ");
+  return clausesOf(text).filter(isKept).map((part) => (/[.!?]$/.test(part) ? part : `${part}.`)).join(" ");
 }
 
 /** By what a conversation is put together. */

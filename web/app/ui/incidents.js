@@ -7,11 +7,7 @@ const NAMED = 2;
 
 /** `[{...the newest group, count, first_at, last_at, by, places}]`, the largest first; `places` are the groups, by virtual host. */
 export function incidentsOf(groups) {
-  const incidents = new Map();
-  for (const group of groups) {
-    const key = JSON.stringify([group.kind, group.queue, group.reason, group.type, group.exception]);
-    incidents.set(key, [...(incidents.get(key) ?? []), group]);
-  }
+  const incidents = Map.groupBy(groups, ({ kind, queue, reason, type, exception }) => JSON.stringify([kind, queue, reason, type, exception]));
   const whole = (places) => ({
     ...places.reduce((a, b) => (b.last_at > a.last_at ? b : a)),
     count: places.reduce((sum, one) => sum + one.count, 0),
