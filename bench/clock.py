@@ -11,8 +11,8 @@ two events, the sender's and the receiver's, and all ids come from the pool. Wor
 - churn: 50 live participants gossip; after every 5 messages the oldest ends and a new one comes.
 Its interval goes back to the pool, or never does. Timing starts when 10,000 have been seen.
 
-Garbage is collected as Python does it, and again as the service does (`app.garbage`), for all sides
-alike: stamps are many small tuples, and walking them can cost as much as the clock itself.
+Garbage is collected as Python does it, and again as the service does (`app.interpreter`), for all
+sides alike: stamps are many small tuples, and walking them can cost as much as the clock itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from itertools import chain
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
-from app.garbage import tune_garbage_collection
+from app.interpreter import tune_interpreter
 from bench.peers import PlainStamp
 from itc import IdPool, Stamp, encode, pack, receive
 
@@ -189,7 +189,7 @@ class Side:
 def play(connection: Connection, workload: Workload, clock: int, tuned: bool) -> None:
     """Run the process of one side."""
     if tuned:
-        tune_garbage_collection()
+        tune_interpreter()
     world = workload.start(CLOCKS[clock])
     connection.send(True)
     while connection.recv():

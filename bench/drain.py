@@ -28,7 +28,7 @@ from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
-from app.garbage import tune_garbage_collection
+from app.interpreter import tune_interpreter
 from app.secret_url import SecretUrl
 from app.store import Store, migrate
 from app.traces.pipeline import PipelineSettings
@@ -143,7 +143,7 @@ def main() -> None:
     if how == "ack":
         said = [uvloop.run(acknowledge(amqp_url, queue, int(count)))]
     else:
-        tune_garbage_collection()
+        tune_interpreter()
         said = [*uvloop.run(capture(amqp_url, management_url, vhost, queue, int(count), *database))]
     sys.stdout.write(f"{' '.join(map(str, said))}\n")
 

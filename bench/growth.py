@@ -18,7 +18,7 @@ import tracemalloc
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from app.garbage import tune_garbage_collection
+from app.interpreter import tune_interpreter
 from app.store import Store, migrate
 from app.stored.capture import Batch
 from app.traces.retention import RetentionLimits, retain
@@ -140,7 +140,7 @@ def _resident() -> float:
 
 def main() -> None:
     """Print the tables."""
-    tune_garbage_collection()
+    tune_interpreter()
     asyncio.run(long_run(int(sys.argv[1]) if sys.argv[1:] else EVENTS))
     print("\n| participants | clock, bytes |\n|---|---|")
     for size in SIZES:

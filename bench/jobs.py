@@ -37,9 +37,10 @@ END = 10**16
 def jobs(database: DatabaseAddress, folder: Path) -> dict[str, tuple[str, dict[str, Any]]]:
     """The jobs by name: kind and request."""
     with database.connect() as connection:
-        (row,) = connection.rows("SELECT max(last_event_id) AS last FROM traces")
-        last = row["last"]
-        first, to = chain_of(History(connection), last // 2, SHORT, last)
+        # A store that was measured has been removed from.
+        (row,) = connection.rows("SELECT min(id) AS oldest, max(id) AS newest FROM events")
+        middle = (row["oldest"] + row["newest"]) // 2
+        first, to = chain_of(History(connection), middle, SHORT, row["newest"])
     reports = Reports(folder)
 
     def report(kind: ReportKind, asked: dict[str, Any]) -> dict[str, Any]:

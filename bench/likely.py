@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.api.likely import overlay_with
-from app.restamp.opening import previews
+from app.restamp.replay import previews
 from app.store import Store
 from app.stored.capture import Trace
 from app.stored.likely import Overlay

@@ -15,8 +15,8 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 from signal import SIGTERM
@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 
 from app.broker.bundles import bundles_queue, wishes
+from app.priority import NICENESS
 from bench.traffic import Traffic, at_work, bind, bind_unread
 from drills.service import Service
 from tools.plugin import NAME, build
@@ -38,7 +39,8 @@ OFF, ON, BOUND, BUNDLED, SERVICE, PLUGIN = STATES = (
     "service",
     "with the plugin",
 )
-TRACED, PLUGGED = (SERVICE, PLUGIN), (BUNDLED, PLUGIN)
+BESIDE = "another version"
+TRACED, PLUGGED = (SERVICE, PLUGIN, BESIDE), (BUNDLED, PLUGIN)
 UNREAD = "itc.trace"  # the plugin bundles for it alone
 PAGE = Path(__file__).parents[1] / "docs" / "overhead.md"
 BUSY = 0.9  # of a core: above, the load generator was the limit
@@ -61,10 +63,10 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Bench:
-    """A broker and a service, in one of the states."""
+    """A broker in one of the states, with the service of each that has one."""
 
-    def __init__(self, broker: RabbitNode, vhost: str, service: Service) -> None:
-        self._broker, self._vhost, self._service = broker, vhost, service
+    def __init__(self, broker: RabbitNode, vhost: str, services: Mapping[str, Service]) -> None:
+        self._broker, self._vhost, self._services = broker, vhost, services
 
     def turn(self, state: str, kind: str, body: int, clients: int, seconds: float, no: int) -> Seen:
         """Enter a state, have applications work, and leave it."""
@@ -74,7 +76,7 @@ class Bench:
             # A broker that has just started does not know.
             wait_until(lambda: "mem_used" in self._node(), NODE_SECONDS, "the broker's memory")
             memory = self._node()["mem_used"]
-            lag = self._trace()["lag"] if state in TRACED else None
+            lag = self._trace(state)["lag"] if state in TRACED else None
             disk = _size(self._broker.folder / "data")
             self._check(state)
         finally:
@@ -90,14 +92,14 @@ class Bench:
         if is_on != (state != OFF):
             raise RuntimeError(f"tracing was {'on' if is_on else 'off'} in the turn '{state}'")
         if state in TRACED:  # a short turn is over before its first batch is stored
-            wait_until(lambda: bool(self._trace()["events"]), TRACE_SECONDS, "the first event")
+            wait_until(lambda: bool(self._trace(state)["events"]), TRACE_SECONDS, "the first event")
 
     def _enter(self, state: str) -> None:
         if state in PLUGGED:
             self._broker.ctl("enable", NAME, tool="rabbitmq-plugins")
         if state in TRACED:
-            asyncio.run(self._service.start_trace(self._vhost))
-            wait_until(lambda: self._trace()["state"] == "running", TRACE_SECONDS, "the trace")
+            asyncio.run(self._services[state].start_trace(self._vhost))
+            wait_until(lambda: self._trace(state)["state"] == "running", TRACE_SECONDS, "the trace")
             return
         if state in (BOUND, BUNDLED):
             bind_unread(self._broker, self._vhost, UNREAD)
@@ -112,17 +114,36 @@ class Bench:
 
     def _leave(self, state: str) -> None:
         if state in TRACED:
-            asyncio.run(self._service.stop_trace(self._vhost))
+            asyncio.run(self._services[state].stop_trace(self._vhost))
         if state in PLUGGED:
             self._broker.ctl("disable", NAME, tool="rabbitmq-plugins")
         if state in (BOUND, BUNDLED):
             self._broker.api("DELETE", "queues", self._vhost, UNREAD)
         self._broker.api("PUT", "vhosts", self._vhost, json={"tracing": False})
 
-    def _trace(self) -> dict[str, Any]:
+    def _trace(self, state: str) -> dict[str, Any]:
         place = f"{self._vhost}/undefined/undefined/undefined"
-        one: dict[str, Any] = asyncio.run(self._service.get(place))
+        one: dict[str, Any] = asyncio.run(self._services[state].get(place))
         return one
+
+
+@contextmanager
+def _serving(broker: RabbitNode, folder: Path, checkout: Path | None = None) -> Iterator[Service]:
+    """A service, of another version in a ``checkout``, as far behind its broker as usual.
+
+    It leaves its priority alone where it begins with another than the usual, as this may have.
+    """
+    folder.mkdir()
+    service = Service(broker, f"sqlite:///{folder / 'itc.db'}", folder, checkout=checkout)
+    service.start()
+    try:
+        asyncio.run(service.listening())
+        niceness = os.getpriority(os.PRIO_PROCESS, 0) + NICENESS
+        for thread in Path(f"/proc/{service.process.pid}/task").iterdir():
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
+        yield service
+    finally:
+        service.end(SIGTERM)
 
 
 def _size(folder: Path) -> int:
@@ -146,24 +167,19 @@ def measured(options: argparse.Namespace) -> tuple[str, list[Seen]]:
         build(plugins)
         broker = stack.enter_context(RabbitNode(plugins_folder=plugins))
         vhost = stack.enter_context(broker.fresh_vhost())
-        service = Service(broker, f"sqlite:///{folder / 'itc.db'}", folder)
-        service.start()
-        try:
-            asyncio.run(service.listening())
-            for thread in (
-                Path(f"/proc/{service.process.pid}/task").iterdir() if options.idle else ()
-            ):
-                os.sched_setscheduler(int(thread.name), os.SCHED_IDLE, os.sched_param(0))
-            bench = Bench(broker, vhost, service)
-            for kind, body, clients in product(options.queues, options.bodies, options.clients):
-                # Not counted: it makes the queues, and the first to use them is slower.
-                bench.turn(OFF, kind, body, clients, options.seconds, -1)
-                for number in range(options.rounds):
-                    # Back and forth, lest one state always follow the service's turn.
-                    for state in STATES if number % 2 == 0 else STATES[::-1]:
-                        seen.append(bench.turn(state, kind, body, clients, options.seconds, number))
-        finally:
-            service.end(SIGTERM)
+        own = stack.enter_context(_serving(broker, folder / "own"))
+        services = {SERVICE: own, PLUGIN: own}
+        if options.beside is not None:
+            services[BESIDE] = stack.enter_context(_serving(broker, folder / "b", options.beside))
+        states = [*STATES, *(services.keys() - {*STATES})]
+        bench = Bench(broker, vhost, services)
+        for kind, body, clients in product(options.queues, options.bodies, options.clients):
+            # Not counted: it makes the queues, and the first to use them is slower.
+            bench.turn(OFF, kind, body, clients, options.seconds, -1)
+            for number in range(options.rounds):
+                # Back and forth, lest one state always follow the service's turn.
+                for state in states if number % 2 == 0 else states[::-1]:
+                    seen.append(bench.turn(state, kind, body, clients, options.seconds, number))
         return str(broker.api("GET", "overview")["rabbitmq_version"]), seen
 
 
@@ -188,7 +204,8 @@ def _row(turns: Sequence[Seen]) -> str:
 
     first, limit = off[0], "!" if middle("busy") > BUSY else ""
     cells = [f"{middle('rate'):,.0f}/s{limit}"]
-    cells += [_spread(turns, state, "rate") for state in STATES[1:]]
+    states = dict.fromkeys(one.state for one in turns if one.state != OFF)
+    cells += [_spread(turns, state, "rate") for state in states]
     for what in ("confirm_p50", "confirm_p99"):
         cells += [f"{middle(what):.1f} ms", _spread(turns, PLUGIN, what)]
     return f"| {first.kind} | {first.body:,} | {first.clients} | {' | '.join(cells)} |"
@@ -197,7 +214,7 @@ def _row(turns: Sequence[Seen]) -> str:
 def table(seen: Sequence[Seen]) -> list[str]:
     """The rows of a table in Markdown: figures without tracing, ratios to them with it."""
     heads = (
-        *("queue", "body, bytes", "clients", *STATES),
+        *("queue", "body, bytes", "clients", *dict.fromkeys(one.state for one in seen)),
         *("confirm p50, off", PLUGIN, "confirm p99, off", PLUGIN),
     )
     cases: dict[tuple[str, int, int], list[Seen]] = {}
@@ -230,7 +247,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--queues", nargs="+", default=["classic", "quorum"])
     parser.add_argument("--seconds", type=float, default=1.5, help="of each turn")
     parser.add_argument("--rounds", type=int, default=2, help="an even number")
-    parser.add_argument("--idle", action="store_true", help="the service as by chrt --idle 0")
+    parser.add_argument("--beside", type=Path, help="a built checkout of another version")
     parser.add_argument("--json", action="store_true", help="print every turn")
     parser.add_argument("--markdown", action="store_true", help=f"write into docs/{PAGE.name}")
     return parser.parse_args(words)

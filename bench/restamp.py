@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from app.garbage import tune_garbage_collection
+from app.interpreter import tune_interpreter
 from app.restamp.replay import Replay
 from app.store import Store
 from app.stored.capture import ParticipantSettings
@@ -66,7 +66,7 @@ def main() -> None:
     """Measure as the arguments say."""
     given = [int(each) for each in sys.argv[1:]]
     events, participants = (*given, *(EVENTS, PARTICIPANTS)[len(given) :])
-    tune_garbage_collection()
+    tune_interpreter()
     asyncio.run(measure(events, participants))
 
 

@@ -35,7 +35,7 @@ from pathlib import Path
 from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.garbage import tune_garbage_collection
+from app.interpreter import tune_interpreter
 from app.store import Store, migrate
 from app.stored.capture import Batch
 from app.traces.retention import AT_MOST, RetentionLimits, retain_some
@@ -302,7 +302,7 @@ def main() -> None:
     parser.add_argument("--make", action="store_true", help="only make the stores on SQLite")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
-    tune_garbage_collection()
+    tune_interpreter()
     for participants in asked.participants:
         if asked.postgresql:
             with PostgresServer() as server:

@@ -34,7 +34,7 @@ import uvloop
 from sqlalchemy import make_url
 
 from app.broker.deliveries import Arrival
-from app.garbage import tune_garbage_collection
+from app.interpreter import tune_interpreter
 from bench.backlog import KINDS, fill
 from bench.drain import capture
 from bench.player import playing, recorded
@@ -113,8 +113,8 @@ class Looking(threading.Thread):
 def step_of(frame: FrameType | None) -> str:
     """Tell which step a thread is in."""
     while frame is not None:
-        if frame.f_code.co_name == "_connection_worker_thread":  # of aiosqlite: in a C function
-            return _statement_of(frame.f_locals.get("function"))
+        if frame.f_code.co_qualname == "_Driver._execute":  # in a C function of SQLite's
+            return _statement_of(*frame.f_locals["args"][:1])
         place = f"{frame.f_code.co_filename}:{frame.f_code.co_qualname}"
         for part, step in STEPS.items():
             if part in place:
@@ -123,9 +123,8 @@ def step_of(frame: FrameType | None) -> str:
     return "event loop, and the rest"
 
 
-def _statement_of(function: object) -> str:
-    arguments = getattr(function, "args", ())
-    found = TABLE.match(arguments[0]) if arguments and isinstance(arguments[0], str) else None
+def _statement_of(text: object = None) -> str:
+    found = TABLE.match(text) if isinstance(text, str) else None
     return OF_TABLES.get(found[1], "checkpoint") if found else "transaction"
 
 
@@ -232,7 +231,7 @@ def main() -> None:
     """Print the tables, for each kind of headers."""
     if sys.argv[1:2] == ["--child"]:
         amqp_url, management_url, vhost, count, url = sys.argv[2:]
-        tune_garbage_collection()
+        tune_interpreter()
         spent = uvloop.run(looked_at(amqp_url, management_url, vhost, int(count), url))
         sys.stdout.write(json.dumps(spent))
         return

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 
-from app.garbage import tune_garbage_collection
+from app.interpreter import tune_interpreter
 from app.store import Store, migrate
 from app.stored.capture import Batch
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, StampedEvent, Tracker
@@ -102,7 +102,7 @@ async def record_all(
 def main() -> None:
     """Build a store as the arguments say, and print how fast."""
     url, *numbers = sys.argv[1:]
-    tune_garbage_collection()
+    tune_interpreter()
     speed = asyncio.run(build(url, *map(int, numbers)))
     sys.stdout.write(f"{speed:,.0f} events/s\n")
 

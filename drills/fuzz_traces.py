@@ -96,7 +96,7 @@ async def traced(
     def disturb() -> None:
         stage = running._stage
         if isinstance(stage, Run):
-            waiting, _ = stage._recorder.tracker.pending()
+            waiting, _ = stage.recorder.tracker.pending()
             lost = chance.sample(waiting, min(LOST, len(waiting)))
             words = get_args(LossWord)
             stage._queues._losses.extend((copy, now(), chance.choice(words)) for copy in lost)

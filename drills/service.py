@@ -30,8 +30,12 @@ class Service:
         folder: Path,
         settings: Mapping[str, str] | None = None,
         module: str = "app.cli",
+        checkout: Path | None = None,
     ) -> None:
-        self._module = module
+        """Use another version's built ``checkout``, if one is given."""
+        python = sys.executable if checkout is None else checkout / ".venv" / "bin" / "python"
+        self._command = [str(python), "-m", module, "serve"]
+        self._folder = checkout or CHECKOUT
         self.port = free_port()
         self.log = folder / "service.log"
         self.environment = {
@@ -61,10 +65,10 @@ class Service:
         """Start it; `listening` waits for the rest."""
         self._process = Child(
             "the service",
-            [sys.executable, "-m", self._module, "serve"],
+            self._command,
             log=self.log,
             env=self.environment,
-            cwd=CHECKOUT,
+            cwd=self._folder,
         )
 
     @asynccontextmanager

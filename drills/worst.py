@@ -42,7 +42,7 @@ from app.background import end as stop
 from app.broker._wire import DeliverySplitter
 from app.broker.deliveries import Arrival
 from app.broker.firehose import TRACE_EXCHANGE, parse
-from app.garbage import tune_garbage_collection
+from app.interpreter import tune_interpreter
 from app.store.capture._rows import event_rows
 from app.store.database.sqlite import Sqlite
 from app.tracker import Bounds, Policy, Publish, Settlement, Tracker, Unreadable
@@ -448,7 +448,7 @@ async def on_a_broker(pattern: str) -> int:
 
 def main() -> int:
     """Clock all of them; 1 if any is too dear."""
-    tune_garbage_collection()
+    tune_interpreter()
     costs = [*clocked()]
     for name, cost, outcome in sorted(costs, key=itemgetter(1)):
         print(f"{1000 * cost:9.2f} ms  {name}: {outcome}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from typing import Any
 
 import pytest
@@ -121,18 +122,21 @@ async def test_a_commit_in_doubt_has_ended_before_the_batch_is_stored_again(
     epoch = await store.leases.take(trace_id, None)
     await store.batches.append(trace_id, history.batch(5), epoch)
     batch = history.batch(10)
-    entered, go_on = asyncio.Event(), asyncio.Event()
+    entered, go_on = threading.Event(), threading.Event()
 
     async def slowly(connection: Any) -> range:
         ids: range = await type(store.batches)._append.__wrapped__(  # type: ignore[attr-defined]
             store.batches, connection, trace_id, batch, epoch
         )
         entered.set()
-        await go_on.wait()
+        if threading.current_thread() is threading.main_thread():
+            await asyncio.to_thread(go_on.wait)
+        else:  # the connection's own
+            go_on.wait()
         return ids
 
     in_doubt = asyncio.create_task(store._database.write(slowly))
-    await entered.wait()
+    await asyncio.to_thread(entered.wait)
     again = asyncio.create_task(other.batches.append(trace_id, batch, epoch))
     await asyncio.sleep(0.1)
     assert not again.done()

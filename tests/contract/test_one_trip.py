@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from app.errors import OutageError
 from app.store.database.engine import Database
 from app.store.database.lanes import Lane
 from app.store.database.sqlite import Sqlite
@@ -81,8 +84,11 @@ async def test_what_waits_for_its_connection_alone_takes_one_trip(
         assert trips == ["run"]
 
 
-async def test_a_search_takes_as_many_trips_however_many_statements_it_has(
-    tmp_path: Path, engine: AsyncEngine, trips: list[str]
+@pytest.mark.parametrize(
+    "use", [partial(Database.search, lane=Lane.search), Database.write], ids=["search", "write"]
+)
+async def test_work_takes_as_many_trips_however_many_statements_it_has(
+    tmp_path: Path, engine: AsyncEngine, trips: list[str], use: Callable[..., Any]
 ) -> None:
     async def asked(connection: AsyncConnection, statements: int) -> list[int]:
         found = [await connection.exec_driver_sql(NUMBERS) for _ in range(statements)]
@@ -92,11 +98,36 @@ async def test_a_search_takes_as_many_trips_however_many_statements_it_has(
     taken = []
     for statements in (1, 1, 5):  # the first one connects
         trips.clear()
-        found = await database.search(Lane.search, lambda it, n=statements: asked(it, n))  # type: ignore[misc]
-        assert found == [1, 2]
+        work = partial(asked, statements=statements)
+        assert await use(database, work=work) == [1, 2]
         taken.append(len(trips))
     await database.close()
     assert taken[1] == taken[2]
+
+
+async def test_a_write_that_is_given_up_is_stored_whole_or_not_at_all(
+    tmp_path: Path, engine: AsyncEngine
+) -> None:
+    """Its thread goes on for a while: nobody can break it off."""
+    has_begun, go_on = threading.Event(), threading.Event()
+
+    async def insert(connection: AsyncConnection) -> None:
+        await connection.exec_driver_sql(INSERT, (3,))
+        has_begun.set()
+        go_on.wait()
+        await connection.exec_driver_sql(INSERT, (4,))
+
+    database = Database(f"sqlite:///{tmp_path / 'numbers.db'}", query_seconds=60, searches=1)
+    writing = asyncio.create_task(database.write(insert))
+    await asyncio.to_thread(has_begun.wait)
+    database.give_up()
+    go_on.set()
+    with pytest.raises(OutageError, match="the service ends"):
+        await writing
+    await database.close()
+    async with engine.connect() as connection:
+        seen = [*(await connection.exec_driver_sql(NUMBERS)).scalars()]
+    assert seen in ([1, 2], [1, 2, 3, 4])
 
 
 async def test_what_waits_for_something_else_is_refused_and_undone(

@@ -12,7 +12,7 @@ import pytest
 
 from app.broker.deliveries import Arrival, Bundle
 from app.broker.own import Own
-from app.garbage import tune_garbage_collection
+from app.interpreter import tune_interpreter
 from app.traces.losses.audit import Tally
 from app.traces.losses.collectors import Collectors
 from app.traces.pipeline import PipelineSettings
@@ -112,7 +112,7 @@ def test_the_collector_does_not_walk_two_batches() -> None:
             generations.append(info["generation"])
 
     stamping = stamper(Tracker(Policy.channel, Bounds(), rules=Rules(BUILT_IN)))
-    tune_garbage_collection()
+    tune_interpreter()
     gc.callbacks.append(note)
     try:
         two = arrivals(2 * PipelineSettings().batch_events)

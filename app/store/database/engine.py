@@ -167,7 +167,8 @@ class Database:
     async def write(self, work: Work[T]) -> T:
         """The result of ``work`` in a transaction that is committed, or rolled back by an error.
 
-        Raises `OutageError`; after one during the commit, it is unknown whether that succeeded.
+        Work waits for its connection alone, and runs in its thread if it has one. Raises
+        `OutageError`; after one during the commit, it is unknown whether that succeeded.
         """
         return await self._to_its_end(self._write(work))
 
@@ -187,19 +188,19 @@ class Database:
         with translate_errors(self.dialect, limited=seconds is not None):
             async with self._readers[lane].engine.connect() as connection:
 
-                async def transaction() -> T:
-                    async with connection.begin():
-                        await self.dialect.limit_time(connection, seconds)
-                        return await work(connection)
+                async def limit_and_work(connection: AsyncConnection) -> T:
+                    await self.dialect.limit_time(connection, seconds)
+                    return await work(connection)
 
+                transaction = _in_transaction(connection, limit_and_work)
                 if lane is Lane.bulk:
-                    return await transaction()
-                return await self.dialect.run_quickly(connection, transaction())
+                    return await transaction
+                return await self.dialect.run_quickly(connection, transaction)
 
     async def _write(self, work: Work[T]) -> T:
         with translate_errors(self.dialect):
-            async with self._writer.begin() as connection:
-                return await work(connection)
+            async with self._writer.connect() as connection:
+                return await self.dialect.run_quickly(connection, _in_transaction(connection, work))
 
     async def _to_its_end(self, transaction: Coroutine[Any, Any, T]) -> T:
         if self._is_given_up:
@@ -219,6 +220,11 @@ class Database:
             if task.cancelled() and caller is not None and not caller.cancelling():
                 raise OutageError(GIVEN_UP) from None
             raise
+
+
+async def _in_transaction(connection: AsyncConnection, work: Work[T]) -> T:
+    async with connection.begin():
+        return await work(connection)
 
 
 class _Readers:

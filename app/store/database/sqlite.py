@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import itertools
 import operator
@@ -388,20 +387,20 @@ def _begin(connection: sa.Connection) -> None:
 
 def _begin_to_write(connection: sa.Connection) -> None:
     adapted: Any = connection.connection.dbapi_connection
-    adapted.run_async(_take_turn)
+    adapted.run_async(lambda driver: driver._execute(_take_turn, driver._conn))
 
 
-async def _take_turn(driver: Any) -> None:
+def _take_turn(connection: sqlite3.Connection) -> None:
     # A transaction that first reads and then writes fails at once if another process has written
     # in between; one that begins as a writer waits its turn.
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            await driver.execute("BEGIN IMMEDIATE")
+            connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
-            await asyncio.sleep(TURN_SECONDS)
+            time.sleep(TURN_SECONDS)
         else:
             return
 
