@@ -7,7 +7,7 @@ Each bucket is 2 % wider than the one before, so a quantile is within 1 % of a n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
 RELATIVE_ERROR = 0.01
@@ -62,13 +62,6 @@ class Sketch:
     def of_json(cls, buckets: Mapping[str, int]) -> Sketch:
         """The value that `to_json` gave."""
         return cls({int(bucket): times for bucket, times in buckets.items()})
-
-    @classmethod
-    def of_values(cls, values: Iterable[float]) -> Sketch:
-        sketch = cls()
-        for value in values:
-            sketch.add(value)
-        return sketch
 
 
 def bucket_of(value: float) -> int:

@@ -382,7 +382,7 @@ def misfit_of(
     known_by_name = {(client.user, client.place, client.client) for client in receiving}
     publishes_apart = 0
     for client in (client for client in clients if client.alone):
-        if client.client and _is_loopback(client.place):
+        if client.client and (client.place == "::1" or client.place.startswith("127.")):
             receives = any(
                 (client.user, client.place, name) in known_by_name for name in (client.client, "")
             )
@@ -490,7 +490,3 @@ def _words(name: str) -> frozenset[str]:
     words = {word.lower() for word in _WORD.findall(name)} - _OF_ANY
     stems = {word[:_STEM].rstrip("s") for word in words - _ROLES if len(word) > 1}
     return frozenset(stems or {_NOTHING})
-
-
-def _is_loopback(place: str) -> bool:
-    return place == "::1" or place.startswith("127.")

@@ -200,7 +200,8 @@ class SpanMaker:
         for copy in message.copies:
             deaths = ReportedDeaths([*carried])
             for delivery in copy.deliveries:
-                news = deaths.news(delivery.record.deaths) if _is_letter(delivery) else []
+                is_letter = delivery.match is Match.dead_lettered
+                news = deaths.news(delivery.record.deaths) if is_letter else []
                 if self.is_due(delivery.event, Part.handed):
                     yield from self._moves(delivery, news, settled, trace, outer)
                 yield from self._delivery(message, copy, delivery, trace, outer)
@@ -462,10 +463,6 @@ def destination(exchange: str, key: str, queue: str | None = None) -> str:
 
 def _key(event: ConversationEvent) -> str:
     return event.routing_keys[0] if event.routing_keys else ""
-
-
-def _is_letter(delivery: Delivery) -> bool:
-    return delivery.match is Match.dead_lettered
 
 
 def _settled(event: ConversationEvent) -> dict[str, Value]:

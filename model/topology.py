@@ -13,9 +13,8 @@ from model.times import Duration, Microseconds
 class Waits:
     """Seconds between two trace messages; no finer than capture reads its socket."""
 
-    p50: Duration
-    p95: Duration
-    p99: Duration
+    median: Duration
+    p90: Duration
 
 
 @dataclass(frozen=True, slots=True)

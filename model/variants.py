@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeAlias
 
@@ -197,24 +197,15 @@ def _flow_steps(roots: tuple[tuple[Step, int], ...], budget: list[int]) -> list[
     """The steps as a tree, made level by level, so that the bound leaves out the deepest."""
     flow: list[FlowStep] = []
     queue: list[tuple[list[FlowStep], tuple[tuple[Step, int], ...]]] = [(flow, roots)]
-    for siblings, steps in _iterate_queue(queue):
+    for siblings, steps in queue:  # those added meanwhile included
         for step, count in steps:
             budget[0] -= 1
             if budget[0] < 0:
                 return flow
-            described = _flow_step(step.label, count)
+            label = step.label
+            described = FlowStep(
+                label.type, count, [*label.failures], label.waits, [*label.also_after], []
+            )
             siblings.append(described)
             queue.append((described.steps, step.leads_to))
     return flow
-
-
-def _iterate_queue(queue: list[Any]) -> Iterator[Any]:
-    """The items of a list, those added meanwhile included."""
-    index = 0
-    while index < len(queue):
-        yield queue[index]
-        index += 1
-
-
-def _flow_step(label: Label, count: int) -> FlowStep:
-    return FlowStep(label.type, count, [*label.failures], label.waits, [*label.also_after], [])

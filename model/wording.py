@@ -88,20 +88,20 @@ class Sentence(enum.StrEnum):
     touched_as_known = "and no known way leads to the other {rest:,}; but {reasons}"
 
     # Outcomes of conversations.
-    led_to = "{type} led to {effects} in {time}"
-    may_have_led_to = "{type} may have influenced {effects} in {time}"
+    led_to = "{type} led to {effects} {time}"
+    may_have_led_to = "{type} may have influenced {effects} {time}"
     unnamed_root = "{type}: no other message names it as its cause"
     unshared_root = "{type}: no other message names it as its cause or shares its keys"
     fruitless_root = "{type}: no other message can have come of it"
-    many_in_error_queue = "{count:,} went to an error queue"
-    many_unroutable = "{count:,} could not be routed"
-    many_came_back = "{count:,} came back again and again"
-    many_gone = "{count:,} {were} lost: nobody was handed {them}"
-    many_died = "{count:,} died in {queue}"
-    many_waiting = "{count:,} {were} not handed over yet"
-    many_back = "{count:,} {were} back in {queue}, and not handed over again"
-    many_left = "{count:,} left by {mover}"
-    many_held = "{count:,} {are} in the hands of {names}"
+    many_in_error_queue = "went to an error queue"
+    many_unroutable = "could not be routed"
+    many_came_back = "came back again and again"
+    many_gone = "{were} lost: nobody was handed {them}"
+    many_died = "died in {queue}"
+    many_waiting = "{were} not handed over yet"
+    many_back = "{were} back in {queue}, and not handed over again"
+    many_left = "left by {names}"
+    many_held = "{are} in the hands of {names}"
     unnamed = (
         "{names} {have} published since, perhaps for it: to know, have messages carry their cause's"
         " id or a key"
@@ -115,17 +115,26 @@ class Sentence(enum.StrEnum):
     )
     recent = "{names} published for it just now, and may go on: ask again in a while"
     in_gap = "Some of it may be missing: the record has a gap then"
+    all_settled = "Of every delivery it is known how it ended"
+    key_at_rest = "No message with its key is known to wait, or to be in hand"
+    links_at_rest = (
+        "No message is known to wait, or to be in hand, and each receiver has named another cause"
+        " since"
+    )
+    no_record = "A message was handed over or rejected, and what came of it is not recorded"
     remaining = "Normally follows: {steps}"
     remaining_step = "{type} after {after} ({event})"
     overdue_step = "{type} after {after} ({event}), overdue since {time}"
 
     # Failures of a message.
-    rejected = "{type} died in {queue}: rejected{by}{onward}"
-    died = "{type} died in {queue}: {reason}{holder}{onward}"
+    rejected = "{type} rejected{by} in queue {queue}"
+    died = "{type} died in {queue}: {reason}{holder}"
     error_queue = "{type} was sent to an error queue from {queue}{holder}"
     unroutable = "{type} reached no queue"
     came_back = "{type} came back to {queue} again and again{holder}"
     gone = "{type} in {queue} {remark}"
+    went_on = "it went to queue {queues}"
+    put_back = "put back as {event}"
 
     # Copies that nobody is known to have been handed.
     equal_copy = "was handed over {time}, or an equal message was"

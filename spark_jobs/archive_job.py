@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from model.archives import ArchiveFile, ArchiveSummary
 from model.jobs import Problem
+from model.times import DAY
 from spark_jobs.errors import JobError
 from spark_jobs.events.archive import Archive
 from spark_jobs.events.history import History
@@ -35,7 +36,6 @@ from spark_jobs.spark.columns import COLUMNS, arrow_schema
 from spark_jobs.spark.database import DatabaseAddress
 
 EVERY_COLUMN = tuple(COLUMNS)
-DAY = 86_400_000_000  # µs
 ROW_GROUP = 50_000
 UNFINISHED = ".part-"
 

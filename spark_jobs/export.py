@@ -79,7 +79,7 @@ def open_whole(target: Path, quota: Quota | None = None) -> Iterator[HashedFile]
     Raises `JobError` if the disk is full, the folder cannot be written to, or the export exceeds
     what the quota of the exports' folder leaves.
     """
-    check = quota_check(target, quota) if quota else _no_check
+    check = quota_check(target, quota) if quota else lambda length: None
     check(0)
     part = target.with_name(f".{target.name}.{secrets.token_hex(6)}{LEFTOVER}")
     with disk_errors(target):
@@ -109,10 +109,6 @@ def quota_check(target: Path, quota: Quota) -> Callable[[int], None]:
             raise JobError(Problem.full, quota.refusal(usage))
 
     return check
-
-
-def _no_check(length: int) -> None:
-    """Accept any length."""
 
 
 def write_file(target: Path, content: bytes) -> None:

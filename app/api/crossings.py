@@ -26,7 +26,7 @@ from model.deaths import headers_of
 from model.event import CLOCK_ALONE, Event, Large
 from model.movers import BROKERS_OWN, CLIENT_NAMES, FEDERATION_QUEUE, mover_of
 from model.sound import Certainty, join_names
-from model.times import Microseconds
+from model.times import MINUTE, Microseconds
 from model.words import EdgeKind, EventType, Via
 
 # Crossings in one answer; events that one is looked for among, and that are named.
@@ -35,7 +35,6 @@ MOST_CROSSINGS, MOST_LOOKED_AT, MOST_NAMED = 20, 500, 5
 MOST_HOPS, MOST_WALKED = 4, 500
 # Publishes of movers in a period whose other sides are looked for.
 MOST_ARRIVALS = 1_000
-_MINUTE = 60_000_000  # µs
 _MESSAGE: Large = frozenset({"properties", "payload"})
 
 
@@ -145,8 +144,8 @@ async def _alike(event: Event, user: User, parts: ServiceParts) -> tuple[list[Ev
             scope,
             participant_name=CLIENT_NAMES,
             use_regex=True,
-            since=event.recorded_at - _MINUTE,
-            until=event.recorded_at + _MINUTE,
+            since=event.recorded_at - MINUTE,
+            until=event.recorded_at + MINUTE,
         )
     events = await parts.store.events.find(criteria, limit=MOST_LOOKED_AT, large=_MESSAGE)
     is_known = isinstance(message_id, str) or not event.payload_bytes or bool(event.payload)
@@ -256,7 +255,8 @@ async def _cross(
                     first = await _steps(cause.id, other.id, via, parts)
                     if first is not None and steps is not None:
                         return _Route((*first, *steps), longer.movers)
-                    if via is Via.any and _is_before(cause, other):
+                    is_before = compare(cause.stamp, other.stamp) is Relation.before
+                    if via is Via.any and (is_before or cause.id == other.id):
                         return _Route(None, longer.movers)
     return None
 
@@ -266,7 +266,3 @@ async def _steps(a: int, b: int, via: Via, parts: ServiceParts) -> Sequence[Path
     if a == b:
         return ()
     return (await parts.store.causality.path(a, b)).steps if via is Via.links else None
-
-
-def _is_before(cause: Event, effect: Event) -> bool:
-    return cause.id == effect.id or compare(cause.stamp, effect.stamp) is Relation.before

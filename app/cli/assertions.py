@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import typer
 
 from app.cli.client import ServiceClient, segment
-from app.cli.commands import family
+from app.cli.commands import family, remover
 from app.cli.conversations import tree
 from app.cli.exits import CommandError, Exit
 from app.cli.following import report
@@ -21,7 +21,6 @@ from app.cli.options import (
     Input,
     JoinVia,
     Json,
-    Name,
     PageLimit,
     TimeRange,
     Vhost,
@@ -145,18 +144,12 @@ def set_assertions(client: ServiceClient, vhost: Vhost, file: Input) -> None:
     say(f"{printable(vhost)}: {number_of(len(assertions), 'assertion')}")
 
 
-def remove_assertion(client: ServiceClient, vhost: Vhost, name: Name) -> None:
-    """Remove one assertion; its violations stay."""
-    client.send("DELETE", f"{_PATH}/{segment(vhost)}/{segment(name)}")
-    say(f"{printable(vhost)}: assertion {printable(name)} removed")
-
-
 assertions = family(
     "assertions",
     "Manage the assertions that a virtual host's events are checked by as they come.",
     show=show_assertions,
     set=set_assertions,
-    remove=remove_assertion,
+    remove=remover(_PATH, "assertion", "Remove one assertion; its violations stay."),
 )
 
 

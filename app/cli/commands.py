@@ -13,7 +13,9 @@ from typing import Any, get_type_hints
 
 import typer
 
-from app.cli.client import ServiceClient
+from app.cli.client import ServiceClient, segment
+from app.cli.options import Name, Vhost
+from app.cli.output import printable, say
 
 Command = Callable[..., Any]
 
@@ -34,6 +36,17 @@ def family(name: str, summary: str, **commands: Command) -> typer.Typer:
     for word, command in commands.items():
         group.command(word)(unfold(command))
     return group
+
+
+def remover(path: str, noun: str, summary: str) -> Command:
+    """A command that removes something of a virtual host, by its name."""
+
+    def remove(client: ServiceClient, vhost: Vhost, name: Name) -> None:
+        client.send("DELETE", f"{path}/{segment(vhost)}/{segment(name)}")
+        say(f"{printable(vhost)}: {noun} {printable(name)} removed")
+
+    remove.__doc__ = summary
+    return remove
 
 
 def unfold(function: Command) -> Command:

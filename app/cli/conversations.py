@@ -46,7 +46,7 @@ def conversation(
         as_json(answer)
     else:
         say(printable(answer["sentence"]))
-        say(", ".join(filter(None, (answer["state"].replace("_", " "), answer["done_by"]))))
+        say(": ".join(filter(None, (answer["state"].replace("_", " "), answer["reason"]))))
         if answer["remaining"] is not None:
             say(printable(answer["remaining"]["sentence"]))
         for line in tree(answer):
@@ -99,12 +99,18 @@ _LISTED = columns(
 
 
 def tree(conversation: dict[str, Any], width: int = WIDTH) -> Iterator[str]:
-    """The lines of a conversation, each cut to a width; see `_tree`."""
-    for line in _tree(conversation):
-        yield line if len(line) <= width else line[: width - 1] + "…"
+    """The lines of a conversation, each cut to a width before its event; see `_tree`.
+
+    What became of a message is not cut.
+    """
+    for line, is_sentence in _tree(conversation):
+        text, space, event = line.rpartition(" (")
+        room = width - len(space + event)
+        is_fit = is_sentence or len(line) <= width
+        yield line if is_fit else f"{text[: room - 1]}…{space}{event}"
 
 
-def _tree(conversation: dict[str, Any]) -> Iterator[str]:
+def _tree(conversation: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     """Each message under the delivery that led to it, with the seconds since the beginning."""
     names = {
         participant["number"]: participant["name"] for participant in conversation["participants"]
@@ -129,15 +135,15 @@ def _tree(conversation: dict[str, Any]) -> Iterator[str]:
         )
         mark = "*" if message["critical"] else " "
         line = f"{pad}{message['type']} ← {publisher} ({message['event']})"
-        yield printable(f"{_offset(message['offset'])}{mark}{line}")
+        yield printable(f"{_offset(message['offset'])}{mark}{line}"), False
         if message["failure"] is not None:
-            yield printable(f"{'':11}{pad}  failed: {message['failure_sentence']}")
+            yield printable(f"{'':11}{pad}  failed: {message['failure_sentence']}"), True
         effects = by_cause.get(message["event"], [])
         for copy in message["copies"]:
             if copy["remark"]:
-                yield printable(f"{'':11}{pad}  {copy['queue']}: {copy['remark']}")
+                yield printable(f"{'':11}{pad}  {copy['queue']}: {copy['remark']}"), True
             for delivery in copy["deliveries"]:
-                yield _delivery_line(delivery, pad, names)
+                yield _delivery_line(delivery, pad, names), False
                 effects = effects + by_cause.get(delivery["event"], [])
         stack += [(effect, depth + 2) for effect in reversed(effects)]
 
@@ -150,11 +156,11 @@ def _delivery_line(delivery: dict[str, Any], pad: str, names: dict[int, str]) ->
     remarks = {"redelivered": ", again", "dead_lettered": ", after it died"}.get(
         delivery["match"], ""
     )
+    times = f", {_duration(delivery['queued'])} {'held or ' if remarks else ''}waiting"
     remarks += "".join(f", {_ACTS[act['kind']]} {act['cause']}" for act in delivery["acts"])
-    times = f", queued {_duration(delivery['queued'])}"
     if delivery["handled"] is not None:
-        verb = "handled" if delivery["handled_until"] == "span" else "published after"
-        times += f", {verb} {_duration(delivery['handled'])}"
+        until = "" if delivery["handled_until"] == "span" else " until it published"
+        times += f", {_duration(delivery['handled'])} handling{until}"
     if delivery["settlement"] is not None:
         times += f", {delivery['settlement'].replace('_', ' ')}"
         seconds = delivery["settled_after"]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.cli.client import ServiceClient, segment
-from app.cli.commands import family
+from app.cli.commands import family, remover
 from app.cli.options import Json, Name, Vhost
 from app.cli.output import columns, printable, say, show_list
 
@@ -35,16 +35,10 @@ def add_redaction(
     say(f"{printable(vhost)}: rule {printable(name)} {outcome}")
 
 
-def remove_redaction(client: ServiceClient, vhost: Vhost, name: Name) -> None:
-    """Remove a rule; what was stored by it stays as it is."""
-    client.send("DELETE", f"{_REDACTIONS}/{segment(vhost)}/{segment(name)}")
-    say(f"{printable(vhost)}: rule {printable(name)} removed")
-
-
 redactions = family(
     "redactions",
     "Manage the rules by which values are replaced before messages are stored.",
     show=show_redactions,
     add=add_redaction,
-    remove=remove_redaction,
+    remove=remover(_REDACTIONS, "rule", "Remove a rule; what was stored by it stays as it is."),
 )

@@ -121,7 +121,7 @@ def compare_periods(
 
 def _show_expectations(answer: dict[str, Any]) -> None:
     say(f"{period_of(answer)}: {_counts_text(answer)}")
-    columns = ("TYPE", "LEADS TO", "CASES", "SHARE", "P50 s", "P99 s", "P99.9 s", "TOO YOUNG")
+    columns = ("TYPE", "LEADS TO", "CASES", "SHARE", *_TIMES.values(), "TOO YOUNG")
     table(columns, _effects(answer["types"]))
     say(f"{answer['variants_count']} variants")
     table(
@@ -142,10 +142,13 @@ def _counts_text(facts: dict[str, Any]) -> str:
     return f"{text}; left out: {omissions}" if omissions else text
 
 
+_TIMES = {"p50": "MEDIAN s", "p99": "99 OF 100 s", "p999": "999 OF 1,000 s"}
+
+
 def _effects(types: Iterable[dict[str, Any]]) -> Iterable[tuple[object, ...]]:
     for message_type in types:
         for effect in message_type["leads_to"]:
-            times = (_brief(effect["within"][name]) for name in ("p50", "p99", "p999"))
+            times = (_brief(effect["within"][name]) for name in _TIMES)
             cells = (
                 message_type["type"],
                 effect["type"],
@@ -211,7 +214,13 @@ def _changes(comparison: dict[str, Any]) -> Iterable[tuple[object, ...]]:
         yield (share["state"], "leads to", change["type"], change["effect"], *_shares(share))
         for name in ("p50", "p99"):
             times = (_brief(change[name][side]) for side in ("before", "after"))
-            yield (change[name]["state"], f"{name} s", change["type"], change["effect"], *times)
+            yield (
+                change[name]["state"],
+                _TIMES[name].lower(),
+                change["type"],
+                change["effect"],
+                *times,
+            )
     for change in comparison["variants"]:
         flow = change["variant"] if change["flow"] is None else _line(change["flow"]["steps"])
         yield (change["state"], "variant", change["type"], flow, *_shares(change))

@@ -12,10 +12,10 @@ import typer
 import yaml
 
 from app.cli.client import ServiceClient, segment
-from app.cli.commands import family
+from app.cli.commands import family, remover
 from app.cli.exits import CommandError, Exit
 from app.cli.following import follow, report, submit
-from app.cli.options import Input, Json, Name, TimeRange, Vhost, content_of, say_caveats
+from app.cli.options import Input, Json, TimeRange, Vhost, content_of, say_caveats
 from app.cli.output import as_json, columns, period_of, printable, say, show_list, table
 from model.words import number_of
 
@@ -45,18 +45,12 @@ def add_link(client: ServiceClient, vhost: Vhost, file: Input) -> None:
     say(f"{printable(vhost)}: rule {printable(rule['name'])} {outcome}")
 
 
-def remove_link(client: ServiceClient, vhost: Vhost, name: Name) -> None:
-    """Remove one of a virtual host's own rules; stored links stay."""
-    client.send("DELETE", f"{_LINKS}/{segment(vhost)}/{segment(name)}")
-    say(f"{printable(vhost)}: rule {printable(name)} removed")
-
-
 links = family(
     "links",
     "Manage the rules by which messages name their causes.",
     show=show_links,
     add=add_link,
-    remove=remove_link,
+    remove=remover(_LINKS, "rule", "Remove one of a virtual host's own rules; stored links stay."),
 )
 
 

@@ -134,11 +134,12 @@ class CopyNumbers(NamedTuple):
 
 
 class QueueCopies(NamedTuple):
-    """The number of copies of a queue, and the time of the oldest (µs)."""
+    """The number of copies of a queue, and the time of the oldest (µs), with its publish."""
 
     queue: str
     copies: int
     oldest: int
+    event: int = 0
 
 
 def busiest_queues(copies: Iterable[QueueCopies], limit: int = MOST_OWNERS) -> list[QueueCopies]:
@@ -271,13 +272,6 @@ class HeldCopies(msgspec.Struct, frozen=True, kw_only=True):
     late: Annotated[bool, "Whether the oldest has been in hand for longer than that, and 1 s."]
 
 
-class ReturnedCopy(NamedTuple):
-    """A copy that came back to its queue, by its publish."""
-
-    event: int
-    queue: str
-
-
 class QueueFlow(msgspec.Struct, frozen=True, kw_only=True):
     """The messages of a participant that an exchange routed to a queue, or that came from there."""
 
@@ -297,9 +291,11 @@ class QueueTraffic(msgspec.Struct, frozen=True, kw_only=True):
     since: Annotated[Microseconds | None, "When the oldest of these was recorded."]
     publishers: Annotated[list[QueueFlow], "Of what was handed over, and of what waits."]
     receivers: list[QueueFlow]
-    waiting: Annotated[int, "Copies that nobody was handed yet, as far as is known."]
+    waiting: Annotated[
+        int, "Copies that wait, or wait again as they came back, as far as is known."
+    ]
     oldest: Annotated[int | None, "The publish of the one that waits longest."]
-    oldest_at: Annotated[Microseconds | None, "When that was recorded."]
+    oldest_at: Annotated[Microseconds | None, "When that was published, or came back."]
 
 
 class CopiesInHand(msgspec.Struct, frozen=True):

@@ -6,9 +6,10 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from model.conversations.clauses import Clause
 from model.conversations.conversation import Conversation, Counts
 from model.conversations.messages import Outcome
-from model.conversations.states import Position, State
+from model.conversations.states import Position, State, is_retried
 from model.described import INNER
 from model.times import Microseconds
 from model.who import is_called
@@ -91,7 +92,11 @@ class ListedConversation(msgspec.Struct, frozen=True, kw_only=True):
     keys: Annotated[tuple[str, ...], "Values that its messages share, at most 5."]
     participants: list[str]
     sentence: str
+    clauses: Annotated[tuple[Clause, ...], "What the sentence says, one thing each."]
     truncated: bool
+    failure: Annotated[
+        Clause | None, "Of one that failed: how the first of its messages did that failed."
+    ] = None
 
     @classmethod
     def of(cls, vhost: str, conversation: Conversation) -> ListedConversation:
@@ -108,7 +113,11 @@ class ListedConversation(msgspec.Struct, frozen=True, kw_only=True):
             message.routing_key,
             tuple(copy.queue for copy in message.copies),
         )
-        more = {"vhost": vhost, "participants": names, "first": first}
+        is_failed = conversation.outcome is Outcome.failed
+        messages = conversation.messages if is_failed else ()
+        failed = (each for each in messages if each.failure and not is_retried(each, messages))
+        failure = next((each.failure_clauses[0] for each in failed), None)
+        more = {"vhost": vhost, "participants": names, "first": first, "failure": failure}
         return cls(**fields | more | {"conversation": conversation})
 
 

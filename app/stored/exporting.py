@@ -42,12 +42,12 @@ class SpanPortion(NamedTuple):
     read_at: int
     lost: CopyLoss
     spans: Sequence[ExportedSpan]
-    ended: frozenset[int]
-    failed: frozenset[int]
     events: int
-    conversations: int
-    cut: int
     goes_on: bool
+    ended: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()
+    conversations: int = 0
+    cut: int = 0
 
 
 class SentSpans(msgspec.Struct, frozen=True):

@@ -105,11 +105,6 @@ def to_json(assertion: Assertion) -> Json:
     return answer
 
 
-def to_yaml(assertions: list[Assertion]) -> str:
-    """A file of assertions."""
-    return "assertions:\n" + "".join(map(yaml_item, assertions))
-
-
 def yaml_item(assertion: Assertion) -> str:
     """An assertion as an item of the list in a file."""
     first, *rest = (f"{key}: {_scalar(value)}" for key, value in to_json(assertion).items())

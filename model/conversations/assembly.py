@@ -20,7 +20,7 @@ from model.conversations.members import Members
 from model.conversations.messages import Copy, CopyWord, Message
 from model.conversations.outcomes import failure_of, message_outcome, outcome_of
 from model.conversations.pace import Pace
-from model.conversations.sentences import remark_of, sentence_of
+from model.conversations.sentences import clauses_of, remark_of
 from model.conversations.shape import amplification_of, keys_of, loops_of
 from model.conversations.states import conversation_state, is_retried, position_of
 from model.deaths import Loss
@@ -44,6 +44,7 @@ def conversation_of(
     spans: Mapping[int, int] | None = None,
     publishers: Mapping[int, PublisherRecord] | None = None,
     dead_ends: Collection[int] = (),
+    returning: Collection[int] = (),
     paces: Mapping[int, Pace] = MappingProxyType({}),
     losses: Mapping[int, Mapping[str, Loss]] | None = None,
     gaps: Sequence[Gap] = (),
@@ -55,11 +56,12 @@ def conversation_of(
     ``events`` are publishes with all their deliveries, and deliveries whose publish is not stored.
     ``causes`` are by event, the one that counts first. Nothing led to ``origins``. ``spans`` says
     how long consumers handled deliveries (µs); ``dead_ends`` are deliveries of kinds that have led
-    to nothing; ``paces`` are by participant, and ``losses`` by publish and queue. ``gaps`` may be
-    any of the trace.
+    to nothing, and ``returning`` those that may have been rejected, to come back; ``paces`` are by
+    participant, and ``losses`` by publish and queue. ``gaps`` may be any of the trace.
     """
     members, publishers = Members(events, causes), publishers or {}
     assembly = _Assembly(root, members, via, origins | {root.id}, spans or {}, losses or {})
+    assembly.returning = returning
     messages = tuple(map(assembly.message, members.heads))
     counts = _counts(members, messages)
     last = max(members.events, default=root.id)
@@ -87,7 +89,7 @@ def conversation_of(
         outcome=outcome_of(messages, is_at_work or bool(unnamed), is_known=is_known),
         state=state,
         position=position_of(state, messages),
-        sentence=sentence_of(
+        clauses=clauses_of(
             root,
             messages,
             counts,
@@ -163,6 +165,7 @@ class _Assembly:
     ) -> None:
         self.began_at, self.members, self.via = root.recorded_at, members, via
         self.origins, self.spans, self.losses = origins, spans, losses
+        self.returning: Collection[int] = ()
         self.predecessors = members.predecessors()
         times = {event.id: event.recorded_at for event in members.events.values()}
         self.slack = slacks(times, self.predecessors)
@@ -183,7 +186,7 @@ class _Assembly:
             record=head,
             led_by=causes,
             offset=Duration(head.recorded_at - self.began_at),
-            outcome=message_outcome(copies, failure),
+            outcome=message_outcome(copies, failure, self.returning),
             failure=failure,
             slack=Duration(self.slack[head.id]),
             critical=head.id in self.on_path,

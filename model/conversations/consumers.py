@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from model.conversations.members import Members
 from model.conversations.pace import Course, Pace
 from model.happened import LIKELY, Cause, ConversationEvent
 from model.sound import NO_EVIDENCE, Evidence
-from model.words import Disposition, EventType, Via
+from model.words import BACK, Disposition, EventType, Via
 
 MOST_PUBLISHES = 16
 """The last publishes of each participant that are compared with a conversation's own."""
@@ -23,7 +23,8 @@ NEW_PATIENCE = 75_000_000
 """For so long at least (µs) whoever is handed messages of a kind that is new may yet publish: it
 may gather them for a minute, or have all of them in work at once."""
 NO_PACE = Pace()
-_NOT_WITH_IT = (Disposition.rejected, Disposition.in_hand, Disposition.returned)
+# A copy that is back is its queue's or the next one's; publishes before are `unnamed_consumers`'.
+_NOT_WITH_IT = (Disposition.rejected, Disposition.in_hand, *BACK)
 
 
 class PublisherRecord(NamedTuple):
@@ -103,7 +104,7 @@ def silent_consumers(
     Silent ones have published outside the conversation since; pending ones have published nothing
     since, though they do for other messages, or never yet, but may be at their first; for halves
     another may have published.
-    Deliveries that were rejected, given back or are in hand do not count, nor ``dead_ends`` whose
+    Deliveries that were rejected, came back or are in hand do not count, nor ``dead_ends`` whose
     participants have had their time, and explain all that they published since. Suggestions count
     as neither named nor part of the conversation.
     """
@@ -119,12 +120,15 @@ def silent_consumers(
         if cause.kind != LIKELY
     }
     own = members.events.keys() - members.suggested_messages()
+    through = _through(members, paces)
     silent: dict[int, str] = {}
     pending: dict[int, str] = {}
     halves: dict[int, str] = {}
     moment, patience = now or sys.maxsize, _patience(members)
     for event in members.events.values():
         if event.type is not EventType.received or event.mover or event.id in caused:
+            continue
+        if event.participant in through:
             continue
         if event.settlement in _NOT_WITH_IT:
             continue
@@ -215,6 +219,21 @@ def _goes_on_after_reply(delivery: ConversationEvent, members: Members) -> bool:
         and any(link.event in asking for link in certain_causes(head.id))
         for head in members.heads
     )
+
+
+def _through(members: Members, paces: Mapping[int, Pace]) -> set[int]:
+    """Participants that published last, and whose share in a conversation is an end by then."""
+    shares: defaultdict[int, Counter[Course]] = defaultdict(Counter)
+    last: dict[int, EventType] = {}
+    for event in members.events.values():
+        course = Course(event.queue, event.exchange, event.routing_keys)
+        shares[event.participant][course] += 1
+        last[event.participant] = event.type
+    return {
+        number
+        for number, pace in paces.items()
+        if last.get(number) is EventType.published and pace.is_through(shares[number])
+    }
 
 
 def _pace_for(delivery: ConversationEvent, paces: Mapping[int, Pace]) -> Pace:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
+from model.conversations.clauses import Clause
 from model.conversations.deliveries import Delivery
 from model.conversations.messages import Message, Outcome
 from model.conversations.states import Position, State
 from model.times import Microseconds
+from model.wording import Sentence
 
 Basis: TypeAlias = Literal["settled", "by its key", "by links"]
+
+_REASONS: Mapping[Basis, Sentence] = {
+    "settled": Sentence.all_settled,
+    "by its key": Sentence.key_at_rest,
+    "by links": Sentence.links_at_rest,
+}
 
 
 class Involved(NamedTuple):
@@ -71,7 +79,7 @@ class Conversation:
         Position | None,
         "Where it is; `null` of one that has ended, and where nobody was handed it.",
     ]
-    sentence: str
+    clauses: Annotated[tuple[Clause, ...], "What its sentence says, one thing each."]
     began_at: Microseconds
     ended_at: Microseconds
     counts: Counts
@@ -98,6 +106,11 @@ class Conversation:
         return [delivery for copy in copies for delivery in copy.deliveries]
 
     @property
+    def sentence(self) -> str:
+        """The clauses as one text."""
+        return ". ".join(map(str, self.clauses))
+
+    @property
     def seconds(self) -> float:
         """From the first publish to the last event."""
         return (self.ended_at - self.began_at) / 1e6
@@ -115,3 +128,10 @@ class Conversation:
             return "settled"
         keys = [{*message.record.keys} for message in self.messages if not message.unseen]
         return "by its key" if keys and set.intersection(*keys) else "by links"
+
+    @property
+    def reason(self) -> str | None:
+        """The reason why it is `done`, or `unknown` where no clause says why; else `null`."""
+        if self.done_by is not None:
+            return _REASONS[self.done_by]
+        return Sentence.no_record if self.state is State.unknown and not self.clauses[1:] else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, TypeAlias, cast
 
+from model.conversations.clauses import Clause, ClauseWord
 from model.conversations.deliveries import Delivery, How, HowWord
 from model.deaths import Loss
 from model.described import INNER
@@ -25,7 +26,7 @@ class Outcome(enum.StrEnum):
 
     A message is ``open`` while somebody has it in hand, and ``waiting`` also where it is back in
     its queue. It is ``unknown`` where it or an equal one was handed over, and where it was
-    rejected: it may be a dead letter that nobody was handed yet.
+    rejected, or may have been as others of its queue: it may be a dead letter that waits.
     A conversation is ``open`` where a consumer of its messages has not settled one, has published
     for one just now, has published since without naming a cause or beginning another, or usually
     publishes for what it is handed, or has only begun to receive, and has not published since: the
@@ -150,31 +151,42 @@ class Message:
         return [*dict.fromkeys(cause.event for cause in self.led_by)]
 
     @property
-    def failure_sentence(self) -> str | None:
-        """The way in which it failed, in words; `null` where it did not."""
+    def failure_clauses(self) -> list[Clause]:
+        """The way in which it failed, and where it went from there; none where it did not."""
         if (failure := self.failure) is None:
-            return None
-        copies = [copy for copy in self.copies if copy.queue == failure.queue]
-        copy = next(iter(copies), None)
+            return []
+        copy = next((copy for copy in self.copies if copy.queue == failure.queue), None)
         deliveries, onward = (copy.deliveries, copy.dead_lettered_to) if copy else ((), ())
         freed = {act.cause for d in deliveries for act in d.acts if act.kind != "overflow"}
         freeing = [d for d in deliveries if d.event in freed and d.queue == failure.queue]
         alive = [d for d in deliveries if d.match is not Match.dead_lettered]
         last = next(iter(freeing), alive[-1] if alive else None)
-        name = last.record.name if last else None
-        sentence, reason = _FAILED[failure.kind], failure.reason or "why is not known"
-        if (failure.kind, failure.reason) == ("died", "rejected"):
-            sentence = Sentence.rejected
-        return sentence.format(
+        name, event = (last.record.name, last.event) if last else (None, None)
+        is_rejected = (failure.kind, failure.reason) == ("died", "rejected")
+        reason = failure.reason or "why is not known"
+        text = (Sentence.rejected if is_rejected else _FAILED[failure.kind]).format(
             type=self.type,
             queue=failure.queue or "a queue",
             reason=_DEATHS.get(reason, reason),
             by=f" by {name}" if name else "",
             holder=f", last handed to {name}" if name else "",
-            onward=(f"; it went to queue {join_names(onward)}" if onward else "")
-            + (f"; put back as {self.put_back}" if self.put_back else ""),
             remark=copy.remark if copy else "is gone",
         )
+        queues, names = ((e,) if e else () for e in (failure.queue, name))
+        about: ClauseWord = "rejected" if is_rejected else failure.kind
+        clauses = [Clause(about, text, queues=queues, names=names, event=event)]
+        if failure.kind == "died" and onward:
+            text = Sentence.went_on.format(queues=join_names(onward))
+            clauses.append(Clause("went_on", text, queues=onward))
+        if failure.kind == "died" and self.put_back:
+            text = Sentence.put_back.format(event=self.put_back)
+            clauses.append(Clause("put_back", text, event=self.put_back))
+        return clauses
+
+    @property
+    def failure_sentence(self) -> str | None:
+        """These clauses as a sentence; `null` where it did not fail."""
+        return "; ".join(map(str, self.failure_clauses)) or None
 
 
 _FAILED: Mapping[FailureWord, Sentence] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
 from model.conversations.deliveries import Delivery
@@ -15,7 +15,6 @@ from model.words import BACK, Disposition, EventType, Match
 
 MANY_REDELIVERIES = 3
 """Redeliveries from which on a copy "came back again and again"."""
-_OFF_QUEUE = ("handed_over", "gone")
 
 
 def failure_of(
@@ -76,8 +75,10 @@ def is_direct_reply(event: ConversationEvent) -> bool:
     return not event.exchange and any(map(is_reply, event.routing_keys[:1]))
 
 
-def message_outcome(copies: Sequence[Copy], failure: MessageFailure | None) -> Outcome:
-    """A message's outcome, from its copies and its failure."""
+def message_outcome(
+    copies: Sequence[Copy], failure: MessageFailure | None, returning: Collection[int] = ()
+) -> Outcome:
+    """A message's outcome, from its copies, its failure, and deliveries that may come back."""
     if failure:
         return Outcome.failed
     if any(copy.state == "waiting" for copy in copies):
@@ -85,7 +86,7 @@ def message_outcome(copies: Sequence[Copy], failure: MessageFailure | None) -> O
     if any(is_in_hand(delivery) for copy in copies for delivery in copy.deliveries):
         return Outcome.open
     # Without a copy it is a direct reply.
-    is_vague = not copies or any(copy.state in _OFF_QUEUE and _is_vague(copy) for copy in copies)
+    is_vague = not copies or any(_is_vague(copy, returning) for copy in copies)
     return Outcome.unknown if is_vague else Outcome.done
 
 
@@ -94,11 +95,12 @@ def is_in_hand(delivery: Delivery) -> bool:
     return delivery.settlement is Disposition.in_hand
 
 
-def _is_vague(copy: Copy) -> bool:
+def _is_vague(copy: Copy, returning: Collection[int]) -> bool:
     """Tell whether a copy's consumer is unknown, or its fate elsewhere, or after a rejection."""
     last = copy.deliveries[-1] if copy.deliveries else None
-    is_off = last is not None and last.settlement in (Disposition.rejected, *BACK)
-    return last is None or is_off or last.mover is not None
+    if last is None or last.mover is not None:
+        return True
+    return last.settlement in (Disposition.rejected, *BACK) or last.event in returning
 
 
 def outcome_of(messages: Sequence[Message], is_open: bool, *, is_known: bool) -> Outcome:

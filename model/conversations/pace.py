@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import pairwise, zip_longest
 from statistics import median
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-LEAST_STEPS, LEAST_MULTIPLE = 16, 1.5
+LEAST_STEPS, LEAST_MULTIPLE, LEAST_ENDS = 16, 1.5, 8
 _CHANCE = 1e-5
 
 
@@ -31,18 +32,53 @@ class Handling(NamedTuple):
 
 
 class Course(NamedTuple):
-    """The way by which a message comes: those of one may take a time of their own."""
+    """The way by which a message comes: those of one may take a time of their own.
+
+    Of what a participant publishes, ``queue`` is None.
+    """
 
     queue: str | None
     exchange: str
     routing_keys: tuple[str, ...]
 
 
+Share: TypeAlias = Set[tuple[Course, int]]
+"""The share of a participant in a conversation: how many messages it had, by each course."""
+
+
+class Passage(NamedTuple):
+    """The course of a message that a participant was handed, or published, and when (µs)."""
+
+    course: Course
+    at: int
+
+
+def last_shares(conversations: Iterable[Sequence[Passage]], old_until: int) -> Set[Share]:
+    """The shares with which a participant is through, by what it did in each conversation.
+
+    With such a share it published nothing more unless it was handed more first, ever, and in some
+    conversations nothing came for long.
+    """
+    over, before_more = Counter[Share](), set[Share]()
+    for passages in conversations:
+        courses = Counter[Course]()
+        for passage, following in zip_longest(passages, passages[1:]):
+            courses[passage.course] += 1
+            if passage.course.queue is None:
+                share = frozenset(courses.items())
+                if following is None:
+                    over[share] += passage.at <= old_until
+                elif following.course.queue is None:
+                    before_more.add(share)
+    return {share for share, times in over.items() if times >= LEAST_ENDS} - before_more
+
+
 class Pace:
     """A participant's steps, and when it published (µs, in their order).
 
     ``longest`` is its longest step, in time at work, and ``patience`` how long it is waited for.
-    ``by_course`` are the paces of courses of which enough steps are known.
+    ``by_course`` are the paces of courses of which enough steps are known, ``ends`` its shares in
+    conversations that have ended (`last_shares`), and ``publishes`` all courses by which it does.
     """
 
     def __init__(
@@ -50,7 +86,10 @@ class Pace:
         steps: Sequence[Handling] = (),
         published_at: Sequence[int] = (),
         by_course: Mapping[Course, Sequence[Handling]] = MappingProxyType({}),
+        ends: Set[Share] = frozenset(),
+        publishes: Set[Course] = frozenset(),
     ) -> None:
+        self._ends, self._publishes = ends, publishes
         self._times = published_at
         self._by_course = {
             course: Pace(own, published_at)
@@ -69,6 +108,10 @@ class Pace:
     def of_course(self, course: Course) -> Pace:
         """The pace for messages that come by a course; the whole where too few are known."""
         return self._by_course.get(course, self)
+
+    def is_through(self, courses: Counter[Course]) -> bool:
+        """Tell whether its share in a conversation is an end, and has all that it publishes."""
+        return frozenset(courses.items()) in self._ends and self._publishes <= courses.keys()
 
     def has_had_time(self, since: int) -> bool:
         """Tell whether it was at work since then for longer than it takes, as far as is known."""

@@ -1,10 +1,11 @@
-"""Sentences: a conversation, and what became of a copy, as people read it."""
+"""Sentences: a conversation, clause by clause, and what became of a copy."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from model.conversations.clauses import Clause, ClauseWord
 from model.conversations.consumers import NO_SILENCE, Silence
 from model.conversations.conversation import Counts
 from model.conversations.messages import FailureWord, Message
@@ -36,7 +37,7 @@ _ROOT_ALONE = {
 }
 
 
-def sentence_of(
+def clauses_of(
     root: ConversationEvent,
     messages: Sequence[Message],
     counts: Counts,
@@ -48,56 +49,80 @@ def sentence_of(
     recent: Sequence[str] = (),
     truncated: bool = False,
     is_whole: bool = True,
-) -> str:
-    """A conversation in a sentence.
+) -> tuple[Clause, ...]:
+    """The clauses of a conversation's sentence.
 
     ``unnamed`` and ``recent`` are names of participants that may carry it on, as in ``silence``.
     Unless it ``is_whole``, events of it may be missing.
     """
     effects, type_ = counts.messages - 1, root.message_type
-    time = duration_words(ended_at - root.recorded_at)
+    copies = [copy for message in messages for copy in message.copies]
+    deliveries = [delivery for copy in copies for delivery in copy.deliveries]
+    holders = [delivery.record.name for delivery in deliveries if is_in_hand(delivery)]
+    goes_on = counts.waiting > 0 or bool(holders)
+    time = "so far" if goes_on else f"in {duration_words(ended_at - root.recorded_at)}"
     effects_text = number_of(effects, "more message")
     if truncated:
         effects_text = f"at least {effects_text}" if effects else "more than is shown"
     is_alone = not effects and not truncated
     led_to = Sentence.may_have_led_to if via is Via.any else Sentence.led_to
     first = _ROOT_ALONE[via] if is_alone else led_to
-    sentences = [first.format(type=type_, effects=effects_text, time=time)]
+    text = first.format(type=type_, effects=effects_text, time=time)
+    clauses = [Clause("alone" if is_alone else "led_to", text)]
 
-    def add(sentence: Sentence, count: int, **parts: str) -> None:
-        forms = {"are": verb(count, "is", "are"), "were": verb(count, "was", "were")}
-        forms |= {"have": verb(count, "has", "have"), "receive": verb(count, "receives", "receive")}
-        forms |= {"them": verb(count, "it", "them"), "they": verb(count, "it was", "they were")}
-        sentences.append(sentence.format(count=count, **forms, **parts))
+    def add(
+        about: ClauseWord,
+        sentence: Sentence,
+        count: int | None = None,
+        queue: str | None = None,
+        names: Sequence[str] = (),
+    ) -> None:
+        text = sentence.format(
+            queue=queue, names=names and join_names(names), **_forms(count or len(names))
+        )
+        queues = () if queue is None else (queue,)
+        clauses.append(Clause(about, text, count, queues, tuple(names)))
 
     failures = Counter((f.kind, f.queue) for f in (message.failure for message in messages) if f)
     for (kind, queue), times in failures.most_common(3):
-        add(_MANY_FAILED[kind], times, queue=str(queue))
-    copies = [copy for message in messages for copy in message.copies]
+        add(kind, _MANY_FAILED[kind], times, queue)
     back = Counter(copy.queue for copy in copies if copy.waits_since and copy.returns)
     if counts.waiting > back.total():
-        add(Sentence.many_waiting, counts.waiting - back.total())
+        add("waiting", Sentence.many_waiting, counts.waiting - back.total())
     for queue, times in back.most_common(3):
-        add(Sentence.many_back, times, queue=queue)
-    deliveries = [delivery for copy in copies for delivery in copy.deliveries]
+        add("back", Sentence.many_back, times, queue)
     for mover, times in Counter(d.mover for d in deliveries if d.mover).most_common(3):
-        add(Sentence.many_left, times, mover=mover)
-    if holders := [delivery.record.name for delivery in deliveries if is_in_hand(delivery)]:
-        add(Sentence.many_held, len(holders), names=join_names([*dict.fromkeys(holders)]))
+        add("left", Sentence.many_left, times, names=[mover])
+    if holders:
+        add("held", Sentence.many_held, len(holders), names=[*dict.fromkeys(holders)])
     # Keys decide more than links do.
     has_keys = via is Via.links and any(message.record.keys for message in messages)
-    for sentence, names in (
-        (Sentence.unnamed, unnamed),
-        (Sentence.silent_with_keys if has_keys else Sentence.silent, silence.silent),
-        (Sentence.pending, silence.pending),
-        (Sentence.halves_here, silence.halves),
-        (Sentence.recent, recent),
-    ):
+    silent = Sentence.silent_with_keys if has_keys else Sentence.silent
+    doubts: tuple[tuple[ClauseWord, Sentence, Sequence[str]], ...] = (
+        ("unnamed", Sentence.unnamed, unnamed),
+        ("silent", silent, silence.silent),
+        ("pending", Sentence.pending, silence.pending),
+        ("halves", Sentence.halves_here, silence.halves),
+        ("recent", Sentence.recent, recent),
+    )
+    for about, sentence, names in doubts:
         if names:
-            add(sentence, len(names), names=join_names(names))
+            add(about, sentence, names=names)
     if not is_whole:
-        sentences.append(Sentence.in_gap)
-    return ". ".join(sentences)
+        add("gap", Sentence.in_gap)
+    return tuple(clauses)
+
+
+def _forms(count: int) -> dict[str, str]:
+    """The words that depend on a number."""
+    return {
+        "are": verb(count, "is", "are"),
+        "were": verb(count, "was", "were"),
+        "have": verb(count, "has", "have"),
+        "receive": verb(count, "receives", "receive"),
+        "them": verb(count, "it", "them"),
+        "they": verb(count, "it was", "they were"),
+    }
 
 
 def duration_words(microseconds: int) -> str:

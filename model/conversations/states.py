@@ -46,6 +46,7 @@ class Position(NamedTuple):
     holder: Annotated[str | None, "Else who holds the oldest delivery, or was handed the last."]
     since: Annotated[Microseconds, "When that was published, came back, or was handed over."]
     returns: Annotated[int, "How often it came back to the queue in which it waits."] = 0
+    type: Annotated[str | None, "The type of the message that waits."] = None
 
 
 def conversation_state(outcome: Outcome, messages: Sequence[Message]) -> State:
@@ -81,7 +82,7 @@ def position_of(state: State, messages: Sequence[Message]) -> Position | None:
     if state not in (State.waiting, State.in_work, State.unknown):
         return None
     waiting = (
-        Position(copy.queue, None, copy.waits_since, copy.returns)
+        Position(copy.queue, None, copy.waits_since, copy.returns, message.type)
         for message in messages
         for copy in message.copies
         if copy.waits_since is not None

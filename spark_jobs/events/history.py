@@ -249,22 +249,19 @@ class History:
 
     def names(self, trace: int, numbers: Iterable[int]) -> Mapping[int, tuple[str, str]]:
         """Name and interval of participants."""
-        names = {}
-        for chunk in lists_of(numbers, STATEMENT_ROWS):
-            numbers_text = ", ".join(map(str, chunk))
-            for row in self.connection.rows(
-                'SELECT number, name, "interval" FROM participants'
-                f" WHERE trace_id = {trace} AND number IN ({numbers_text})"
-            ):
-                names[row["number"]] = (row["name"], row["interval"])
-        return names
+        rows = self._participants(trace, numbers, 'name, "interval"')
+        return {row["number"]: (row["name"], row["interval"]) for row in rows}
 
     def users(self, trace: int, numbers: Iterable[int]) -> dict[int, str]:
         """The broker's users of participants."""
-        query = f'SELECT number, "user" FROM participants WHERE trace_id = {trace} AND number IN'
-        lists = (", ".join(map(str, chunk)) for chunk in lists_of(numbers, STATEMENT_ROWS))
-        rows = (row for chunk in lists for row in self.connection.rows(f"{query} ({chunk})"))
-        return {row["number"]: row["user"] for row in rows}
+        return {row["number"]: row["user"] for row in self._participants(trace, numbers, '"user"')}
+
+    def _participants(
+        self, trace: int, numbers: Iterable[int], columns: str
+    ) -> Iterator[dict[str, Any]]:
+        query = f"SELECT number, {columns} FROM participants WHERE trace_id = {trace} AND number IN"
+        for chunk in lists_of(numbers, STATEMENT_ROWS):
+            yield from self.connection.rows(f"{query} ({', '.join(map(str, chunk))})")
 
     def gaps(self, trace: int, first_id: int, last_id: int) -> list[Gap]:
         """The gaps in which events between two events may be missing."""
@@ -277,7 +274,10 @@ class History:
             f" WHERE trace_id = {trace} AND {gaps_sql(question)}"
             " ORDER BY after_event_id, id"
         )
-        values = [{name: _or_none(value) for name, value in row.items()} for row in rows]
+        # NULL comes as -1: SQLite's driver cannot tell the type of a column of NULLs.
+        values: list[dict[str, Any]] = [
+            {name: None if value == -1 else value for name, value in row.items()} for row in rows
+        ]
         flags = ("suspected", "declared")
         return [Gap(**{**row, **{flag: bool(row[flag]) for flag in flags}}) for row in values]
 
@@ -384,8 +384,3 @@ def members_sql(trace: int, ranges: Ranges, items: str = "m.id") -> str:
         f" WHERE m.trace_id = {trace} AND m.participant = asked.participant"
         " AND m.height BETWEEN asked.low AND asked.high"
     )
-
-
-def _or_none(value: Any) -> Any:
-    """NULL comes as -1: SQLite's driver cannot tell the type of a column of NULLs."""
-    return None if value == -1 else value

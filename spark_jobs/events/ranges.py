@@ -126,7 +126,8 @@ def compare_rows(
         first = _first_row(rows, clocks, start)
         if first < len(rows):
             a, z = rows[first], rows[-1]
-            ranges.append(_range(int(participants[a]), heights, ids, seqs, a, z))
+            ends = (int(column[row]) for column in (heights, ids, seqs) for row in (a, z))
+            ranges.append(Range(int(participants[a]), *ends))
     return ranges
 
 
@@ -140,18 +141,6 @@ def _first_row(rows: npt.NDArray[np.intp], clocks: Sequence[bytes], start: Dot) 
         else:
             low = middle + 1
     return low
-
-
-def _range(participant: int, heights: Longs, ids: Longs, seqs: Longs, a: int, z: int) -> Range:
-    return Range(
-        participant,
-        int(heights[a]),
-        int(heights[z]),
-        int(ids[a]),
-        int(ids[z]),
-        int(seqs[a]),
-        int(seqs[z]),
-    )
 
 
 def merge_ranges(parts: Iterable[Range]) -> list[Range]:

@@ -74,7 +74,7 @@ def log_part(rows: ConversationRows) -> LogPart:
         part.objects.append(_message(conversation.root, message, messages))
         for event, acts in _events_of(message):
             keys = [*keys_in(rows.rows[event.id]["properties"])]
-            kind = type_of_event(message.record.message_type, event.type)
+            kind = f"{message.record.message_type} {event.type.name}"  # as ``order.new published``
             part.types.add(kind)
             actors = [
                 (rows.rows[act.cause]["participant"], act.kind)
@@ -86,11 +86,6 @@ def log_part(rows: ConversationRows) -> LogPart:
     for key in conversation.keys:
         part.common.setdefault(_id("key", key), _object("key", key, {"value": key}))
     return part
-
-
-def type_of_event(message_type: str, event_type: EventType) -> str:
-    """The type of an event: ``order.new published``."""
-    return f"{message_type} {event_type.name}"
 
 
 def head() -> bytes:

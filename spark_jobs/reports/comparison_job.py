@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +40,7 @@ from spark_jobs.reports.expectations_job import (
     MOST_VARIANTS,
     duration,
     state_of,
+    tally_cases,
 )
 from spark_jobs.reports.period import Period, open_period
 from spark_jobs.reports.report_request import Json, ReportRequest
@@ -122,48 +124,21 @@ def _side(
     frame = found_briefs.frame.persist(STORAGE)
     frames.append(frame)
     kept_briefs = Briefs(frame, found_briefs.observed)
-    return Side(side_period, kept_briefs, _tallies(kept_briefs, _bounds(side_period)))
+    span_of = partial(_span_of, side_period.since, side_period.until)
+    return Side(side_period, kept_briefs, tally_cases(kept_briefs, SPANS, span_of))
 
 
-class _Bounds(NamedTuple):
-    """The part of a period that a task needs."""
-
-    since: int
-    until: int
-
-    def span_of(self, brief: Brief) -> int:
-        return (brief.began_at - self.since) * SPANS // (self.until - self.since)
+def _span_of(since: int, until: int, brief: Brief) -> int:
+    """The part of a period in which a conversation began."""
+    return (brief.began_at - since) * SPANS // (until - since)
 
 
-def _bounds(side_period: Period) -> _Bounds:
-    return _Bounds(side_period.since, side_period.until)
-
-
-def _tallies(side_briefs: Briefs, bounds: _Bounds) -> list[CaseCounts]:
-    """The counts of the conversations that began in each span."""
-    observed = side_briefs.observed
-
-    def summarize(briefs: Iterator[Brief]) -> Iterable[str]:
-        tallies = [CaseCounts() for _ in range(SPANS)]
-        for brief in briefs:
-            if observed.is_known(brief) and not brief.is_cut:
-                for case in brief.cases:
-                    tallies[bounds.span_of(brief)].add(case, observed.end_for(brief))
-        yield json.dumps([tally.to_text() for tally in tallies])
-
-    tallies = [CaseCounts() for _ in range(SPANS)]
-    for line in collect(side_briefs.frame, summarize):
-        for tally, text in zip(tallies, json.loads(line), strict=True):
-            tally.merge(CaseCounts.of_text(text))
-    return tallies
-
-
-def _counts(side_briefs: Briefs | None, bounds: _Bounds, judge: VariantJudge) -> VariantCounts:
+def _counts(side: Side, judge: VariantJudge) -> VariantCounts:
     """The variants of the conversations that can be judged."""
     counts = VariantCounts()
-    if side_briefs is None:
+    if side.briefs is None:
         return counts
-    observed = side_briefs.observed
+    observed, since, until = side.briefs.observed, side.period.since, side.period.until
 
     def summarize(briefs: Iterator[Brief]) -> Iterable[str]:
         part = VariantCounts()
@@ -175,13 +150,13 @@ def _counts(side_briefs: Briefs | None, bounds: _Bounds, judge: VariantJudge) ->
                 part.left_out[state] += 1
                 continue
             spans = [0] * SPANS
-            spans[bounds.span_of(brief)] = 1
+            spans[_span_of(since, until, brief)] = 1
             part.add((brief.type, brief.variant), spans, [brief.root])
         yield json.dumps([part.left_out, part.is_all])
         for pair, spans in part.variants.items():
             yield json.dumps([*pair, spans, part.examples[pair], part.shapes.get(pair[1])])
 
-    for line in collect(side_briefs.frame, summarize):
+    for line in collect(side.briefs.frame, summarize):
         first, second, *rest = json.loads(line)
         if not rest:
             counts.left_out.update(first)
@@ -202,14 +177,22 @@ def _compare(
         for tally in side.tallies:
             whole.merge(tally)
     judge = VariantJudge(learn(whole, thresholds), thresholds)
-    counts = [_counts(side.briefs, _bounds(side.period), judge) for side in sides]
+    counts = [_counts(side, judge) for side in sides]
     meter.enter("counting", 95.0)
     types = _types(sides, whole, thresholds)
     effects = _effects(sides, whole, thresholds)
     variants = _variants(counts, thresholds)
     ranks = [*map(_rank, types), *map(_rank, effects), *map(_rank, variants)]
     side_before, side_after = (
-        _side_of(side.period, side_counts) for side, side_counts in zip(sides, counts, strict=True)
+        ComparedSide(
+            gaps=side.period.gaps,
+            soundness=side.period.sound,
+            conversations=side_counts.conversations,
+            young=side_counts.left_out["young"],
+            unknown=side_counts.left_out["unknown"],
+            cut=side_counts.left_out["cut"],
+        )
+        for side, side_counts in zip(sides, counts, strict=True)
     )
     return ComparisonReport(
         **facts,
@@ -220,17 +203,6 @@ def _compare(
         types=types[:MOST_SHOWN],
         effects=effects[:MOST_SHOWN],
         variants=variants[:MOST_SHOWN],
-    )
-
-
-def _side_of(side_period: Period, counts: VariantCounts) -> ComparedSide:
-    return ComparedSide(
-        gaps=side_period.gaps,
-        soundness=side_period.sound,
-        conversations=counts.conversations,
-        young=counts.left_out["young"],
-        unknown=counts.left_out["unknown"],
-        cut=counts.left_out["cut"],
     )
 
 
@@ -280,7 +252,8 @@ def _effects(
     for pair in whole.effects:
         patience = Times.from_sketch(whole.effects[pair].delays).patience
         parts = [[_rate_of(tally, pair, patience) for tally in side.tallies] for side in sides]
-        delays = [[_delays_of(tally, pair) for tally in side.tallies] for side in sides]
+        effects_of = [[tally.effects.get(pair) for tally in side.tallies] for side in sides]
+        delays = [[e.delays if e else Sketch() for e in of_side] for of_side in effects_of]
         effects.append(
             ComparedEffect(
                 type=pair[0],
@@ -299,11 +272,6 @@ def _rate_of(tally: CaseCounts, pair: Pair, patience: float) -> HitRate:
         ages.count_above(patience) if ages else 0,
         effect.ages.count_above(patience) if effect else 0,
     )
-
-
-def _delays_of(tally: CaseCounts, pair: Pair) -> Sketch:
-    effect = tally.effects.get(pair)
-    return effect.delays if effect else Sketch()
 
 
 def _quantile(

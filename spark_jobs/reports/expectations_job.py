@@ -100,7 +100,7 @@ def make(
 def _learn(
     period_briefs: Briefs, period: Period, thresholds: Thresholds, meter: Meter
 ) -> tuple[Norms, Sums, list[VariantCount], OutlierTally]:
-    tally = tally_cases(period_briefs.frame, period_briefs.observed)
+    [tally] = tally_cases(period_briefs)
     norms = learn(tally, thresholds)
     judge = VariantJudge(norms, thresholds)
     meter.enter("counting", 60.0)
@@ -120,22 +120,25 @@ def _learn(
     return norms, sums, variants, strange
 
 
-def tally_cases(frame: DataFrame, observed: Horizon) -> CaseCounts:
-    """The tally of all conversations that are known and not cut."""
+def tally_cases(
+    period_briefs: Briefs, spans: int = 1, span_of: Callable[[Brief], int] = lambda brief: 0
+) -> list[CaseCounts]:
+    """The tallies, by span, of all conversations that are known and not cut."""
+    observed = period_briefs.observed
 
     def summarize(briefs: Iterator[Brief]) -> Iterable[str]:
-        tally = CaseCounts()
+        tallies = [CaseCounts() for _ in range(spans)]
         for brief in briefs:
             if observed.is_known(brief) and not brief.is_cut:
-                observed_until = observed.end_for(brief)
                 for case in brief.cases:
-                    tally.add(case, observed_until)
-        yield tally.to_text()
+                    tallies[span_of(brief)].add(case, observed.end_for(brief))
+        yield json.dumps([tally.to_text() for tally in tallies])
 
-    tally = CaseCounts()
-    for line in collect(frame, summarize):
-        tally.merge(CaseCounts.of_text(line))
-    return tally
+    tallies = [CaseCounts() for _ in range(spans)]
+    for line in collect(period_briefs.frame, summarize):
+        for tally, text in zip(tallies, json.loads(line), strict=True):
+            tally.merge(CaseCounts.of_text(text))
+    return tallies
 
 
 @dataclass
@@ -232,7 +235,7 @@ def is_odd(variant: VariantCount, sums: Sums, tally: CaseCounts) -> bool:
     """Tell whether a rare variant is rarer than what it is made of would have it.
 
     Where two things happen now and then, both together are rare, and that says nothing. But what
-    would come together `_TOGETHER` times as often, if each step were by itself, is kept apart.
+    would come together `_LEAST_RATIO` times as often, if each step were by itself, is kept apart.
     """
     text = sums.variants[variant.type, variant.digest].shape
     shape = None if text is None else json.loads(text)
@@ -396,7 +399,16 @@ def _report(
         counted_all=norms.is_all and not sums.uncounted and strange.count <= MOST_STRANGE,
         types=_types(norms),
         variants=[_variant(variant, sums) for variant in _selection(variants)],
-        outliers=[_outlier(odd) for odd in strange.odd[:STRANGE_SHOWN]],
+        outliers=[
+            Outlier(
+                event=odd.root,
+                at=Microseconds(odd.began_at),
+                type=odd.type,
+                variant=odd.variant,
+                reasons=[_reason(reason) for reason in odd.reasons],
+            )
+            for odd in strange.odd[:STRANGE_SHOWN]
+        ],
         groups=_groups(strange),
         proposals=proposals(norms, thresholds),
     )
@@ -414,25 +426,24 @@ def _types(norms: Norms) -> list[LearntType]:
             type=name,
             messages=count,
             waited=_times(norms.waits[name]) if name in norms.waits else None,
-            leads_to=[_effect(expectation) for expectation in effects[name]],
+            leads_to=[
+                LearntEffect(
+                    type=expectation.effect,
+                    cases=expectation.cases,
+                    led=expectation.hits,
+                    share=round(expectation.share, 6),
+                    young=expectation.left_out,
+                    many=[Multiplicity(*pair) for pair in expectation.numbers.items()],
+                    within=_times(expectation.times),
+                )
+                for expectation in effects[name]
+            ],
             after=[
                 LearntOrder(order.predecessor, order.cases, order.hits) for order in orders[name]
             ],
         )
         for name, count in sorted(norms.messages.items(), key=lambda entry: (-entry[1], entry[0]))
     ]
-
-
-def _effect(expectation: Expectation) -> LearntEffect:
-    return LearntEffect(
-        type=expectation.effect,
-        cases=expectation.cases,
-        led=expectation.hits,
-        share=round(expectation.share, 6),
-        young=expectation.left_out,
-        many=[Multiplicity(number, times) for number, times in expectation.numbers.items()],
-        within=_times(expectation.times),
-    )
 
 
 def _times(times: Times) -> TimesTaken:
@@ -465,16 +476,6 @@ def _variant(variant: VariantCount, sums: Sums) -> LearntVariant:
         examples=sample.examples,
         lasted=Lasted(*(duration(sample.lasted.quantile(share)) for share in (0.5, 0.99))),
         flow=None if sample.shape is None else Flow.from_json(json.loads(sample.shape)),
-    )
-
-
-def _outlier(odd: Odd) -> Outlier:
-    return Outlier(
-        event=odd.root,
-        at=Microseconds(odd.began_at),
-        type=odd.type,
-        variant=odd.variant,
-        reasons=[_reason(reason) for reason in odd.reasons],
     )
 
 

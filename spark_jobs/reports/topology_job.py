@@ -50,7 +50,7 @@ COLUMNS = (
 )
 KEYS = ("kind", "publisher", "exchange", "queue", "receiver", "origin", "reason")
 FLOWS = ", ".join(f"{key} string" for key in KEYS) + ", match string, wait bigint"
-SHARES = (0.5, 0.95, 0.99)
+SHARES = (0.5, 0.9)
 # The most by which the broker's time of a publish may differ from ours (µs): beyond it the clocks
 # differ, or capture was behind.
 AGREEING = 1_000_000

@@ -30,7 +30,7 @@ from app.jobs.folders import Archives
 from app.jobs.manager import QUEUE, JobManager
 from app.jobs.opening import open_folders
 from app.jobs.restamp import RestampProcess
-from app.restamp.opening import previews
+from app.restamp.replay import previews
 from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store

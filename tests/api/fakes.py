@@ -467,7 +467,7 @@ class FakeSpark:
             ],
             "routes": [{"publisher": "shop", **route, **none}],
             "deliveries": [
-                {**flow, "seconds": {"p50": 1.0, "p95": 1.0, "p99": 1.0}},
+                {**flow, "seconds": {"median": 1.0, "p90": 1.0}},
                 {**flow, "publisher": None, "unmatched": 1, "seconds": None},
             ],
             "deaths": [],

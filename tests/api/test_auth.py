@@ -341,7 +341,7 @@ async def test_no_password_is_held(authenticator: BrokerAuthenticator) -> None:
     with pytest.raises(NotAuthenticatedError):
         await authenticator.user(WRONG, "10.0.0.1")
 
-    parts = {name: part for name, part in vars(authenticator).items() if name != "_broker"}
+    parts = {name: part for name, part in vars(authenticator).items() if name != "broker"}
     held = inside(parts)
     assert "ops" in held
     assert "'10.0.0.1'" in held

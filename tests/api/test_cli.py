@@ -712,7 +712,9 @@ async def test_a_conversation_says_by_what_it_is_done(
 ) -> None:
     monkeypatch.setattr(Conversation, "done_by", "by its key")
     monkeypatch.setattr(assembly, "outcome_of", lambda *_, **__: Outcome.done)
-    assert (await run("conversation", ORDERED)).out.splitlines()[1] == "finished, by its key"
+    assert (await run("conversation", ORDERED)).out.splitlines()[1] == (
+        f"finished: {Sentence.key_at_rest}"
+    )
 
 
 async def test_a_sound_answer_may_be_required(run: Command) -> None:
@@ -944,11 +946,11 @@ def test_steps_and_deliveries_say_what_the_broker_did() -> None:
     delivery["acts"] = [{"cause": 3, "kind": "rejected"}, {"cause": 2, "kind": "overflow"}]
     line = delivery_line(delivery, "", {2: "billing"})
     assert line.endswith(
-        "dead → billing, queued 500 ms, after it died, rejected at 3, pushed out by 2 (4)"
+        "dead → billing, 500 ms held or waiting, after it died, rejected at 3, pushed out by 2 (4)"
     )
     for said, settlement, after in (
-        ("handled 1.0 s, acknowledged after 2.0 s (4)", "acknowledged", 2.0),
-        ("handled 1.0 s, in hand (4)", "in_hand", None),
+        ("1.0 s handling, acknowledged after 2.0 s (4)", "acknowledged", 2.0),
+        ("1.0 s handling, in hand (4)", "in_hand", None),
     ):
         settled = {"settlement": settlement, "settled_after": after, "match": "routed", "acts": []}
         took = {"handled": 1.0, "handled_until": "span"}

@@ -188,18 +188,19 @@ async def test_an_order_is_in_the_queue_where_its_oldest_copy_waits(
 ) -> None:
     answer = await conversation(client, INVOICED)
     waits = [
-        (message["at"], copy["queue"])
+        (message["at"], copy["queue"], message["type"])
         for message in answer["messages"]
         for copy in message["copies"]
         if copy["state"] == "waiting"
     ]
-    since, queue = min(waits)
+    since, queue, kind = min(waits)
     assert answer["state"] == "waiting"
     assert answer["position"] == {
         "queue": queue,
         "holder": None,
         "since": since,
         "returns": 0,
+        "type": kind,
     }
 
 
@@ -237,7 +238,7 @@ async def test_the_command_line_tells_a_conversation_as_a_tree(world: World, run
         f"{event})" for event in (ASKED, SERVED, REPLIED, GOT)
     ]
     assert all(len(line) <= 80 and line[10] == "*" for line in lines)
-    assert "published after 0 ms" in lines[1]
+    assert "0 ms waiting, 0 ms handling" in lines[1]
     assert (await run("conversation", GOT, "--json")).json["root"] == ASKED
     waiting = await run("conversation", INVOICED)
     assert "mail: not handed over: it waits" in waiting.out

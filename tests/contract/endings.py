@@ -52,6 +52,7 @@ class Reaction(NamedTuple):
     work: tuple[int, int] = WORK
     waits_for: str | None = None  # a message of another type, one for each
     gathers: int = 1  # messages, and names the last
+    of_one: bool = False  # conversation
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def run(
                 if kind == reaction.waits_for:
                     _, message, got = other
             if reaction.gathers > 1:
-                here = waiting[program.name, reaction, "gathering"]
+                here = waiting[program.name, reaction, str({*roots} if reaction.of_one else "all")]
                 here.append((roots, message, got))
                 if len(here) < reaction.gathers:
                     continue
@@ -371,6 +372,19 @@ APPLICATIONS: Mapping[str, Application] = {
             Program("desk", ("settled",)),
         ],
         _NAMED,
+    ),
+    "lines that are picked one by one, and packed together": Application(
+        [
+            Program("shop", begins="placed"),
+            Program("orders", ("placed",), {"placed": [Reaction("line", names=False)] * 3}),
+            Program("stock", ("line",), {"line": [Reaction("picked", names=False)]}),
+            Program(
+                *("packing", ("picked",)),
+                {"picked": [Reaction("packed", names=False, gathers=3, of_one=True)]},
+            ),
+            Program("desk", ("packed",)),
+        ],
+        (Via.conversation,),
     ),
     "an audit that publishes now and then": Application(
         [

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,14 +99,14 @@ async def test_a_locked_file_is_an_outage(tmp_path: Path, monkeypatch: pytest.Mo
 async def test_a_writer_waits_for_its_turn_while_others_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits = asyncio.Event()
+    waits = threading.Event()
 
-    async def sleep(seconds: float) -> None:
+    def sleep(seconds: float) -> None:
         waits.set()
-        await real_sleep(seconds)
+        real_sleep(seconds)
 
-    real_sleep = asyncio.sleep
-    monkeypatch.setattr(sqlite.asyncio, "sleep", sleep)
+    real_sleep = time.sleep
+    monkeypatch.setattr(sqlite.time, "sleep", sleep)
     url = f"sqlite:///{tmp_path / 'itc.db'}"
     await migrate(url)
     store = await Store.open(url)
@@ -113,7 +114,7 @@ async def test_a_writer_waits_for_its_turn_while_others_read(
     with contextlib.closing(sqlite3.connect(tmp_path / "itc.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         appending = asyncio.create_task(store.batches.append(trace.id, History(seed=3).batch(5)))
-        await waits.wait()
+        await asyncio.to_thread(waits.wait)
         assert (await store.events.find(EVERYTHING)).items == []
         assert not appending.done()
         other.execute("ROLLBACK")

@@ -76,8 +76,8 @@ async def test_a_queues_traffic_is_what_its_events_and_waiting_copies_say(
     assert traffic.oldest == (oldest and oldest.event_id)
     assert traffic.oldest_at == (oldest and events[oldest.event_id].recorded_at)
     by_queue = await store.copies.by_queue(trace_id, in_hand=False)
-    numbers = [(copies.copies, copies.oldest) for copies in by_queue if copies.queue == queue]
-    assert numbers == ([(traffic.waiting, traffic.oldest_at)] if waiting else [])
+    numbers = [copies[1:] for copies in by_queue if copies.queue == queue]
+    assert numbers == ([(traffic.waiting, traffic.oldest_at, traffic.oldest)] if waiting else [])
 
 
 async def test_the_oldest_waits_since_it_was_published_however_long_nobody_was_there(
@@ -88,7 +88,7 @@ async def test_the_oldest_waits_since_it_was_published_however_long_nobody_was_t
     ids += await tell(store, trace_id, tracker, [late, message(3), message(4, "amq.gen-1")])
     since = (await all_events(store))[ids[2]].recorded_at
     assert since == START + 2_000_000
-    assert await store.copies.by_queue(trace_id, in_hand=False) == [("orders", 2, since)]
+    assert await store.copies.by_queue(trace_id, in_hand=False) == [("orders", 2, since, ids[2])]
     traffic = await store.copies.of_queue(trace_id, "/", "orders")
     assert (traffic.oldest, traffic.oldest_at) == (ids[2], since)
 

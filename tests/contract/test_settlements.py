@@ -12,9 +12,10 @@ import pytest
 
 from app.store import Store
 from app.store.causality import copies
+from app.store.conversations import conversing
 from app.stored.assertions import subject_of
 from app.stored.capture import Batch
-from app.stored.causality import HeldCopies, ReturnedCopy
+from app.stored.causality import HeldCopies, QueueCopies
 from app.stored.conversations import ConversationFilter
 from app.stored.failures import FailureFilter
 from app.stored.reading import EventFilter
@@ -39,7 +40,8 @@ from model.event import Event
 from model.who import Who
 from model.words import Disposition, EventType, Via
 from tests.contract.broker import BEGINNING, Broker
-from tests.contract.failing import ADMIN, channel, death, handed, letter, message
+from tests.contract.failing import ADMIN, BILLING, OTHER, channel, death, handed, letter, message
+from tests.contract.outbox import tell, tracker_by
 from tests.contract.test_watching import FAR, judged, whole
 
 CHANNEL = Channel("rabbit@one", "c:1 -> b", 1, "shop")
@@ -522,32 +524,59 @@ async def test_whether_it_is_acknowledged_in_time_is_judged_alike_live_and_in_a_
 async def test_what_came_back_to_its_queue_is_listed_with_what_waits(
     store: Store, trace_id: int
 ) -> None:
-    async def waiting() -> list[tuple[int, str | None, int]]:
+    async def waiting(*places: tuple[int, str, int]) -> None:
+        """Hold the lists against the copies that wait, by publish, queue and returns."""
         choice = ConversationFilter(state=State.waiting)
         page = await store.conversations.list(EventFilter(), choice, Via.links)
-        return [
+        assert [
             (one.root, one.position.queue, one.position.returns)
             for one in page.items
             if one.position is not None
-        ]
+        ] == [*places]
+        since = {one.root: one.position.since for one in page.items if one.position is not None}
+        oldest = min(((since[root], root) for root, *_ in places), default=(None, None))
+        traffic = await store.copies.of_queue(trace_id, "/", "work")
+        assert (traffic.waiting, traffic.oldest_at, traffic.oldest) == (len(places), *oldest)
+        copies = [QueueCopies("work", len(places), *oldest)] if oldest[0] else []
+        assert await store.copies.by_queue(trace_id, in_hand=False) == copies
 
     trace, old, new = Trace(store, trace_id), message(1, "work"), message(2, "work")
     first = handed(CHANNEL, old, "work")
     again = msgspec.structs.replace(first, redelivered=True)
     await trace.take([opened(), new, old, first, settled(1, outcome="returned")])
-    assert await waiting() == [(1, "work", 0), (2, "work", 1)]
+    await waiting((1, "work", 0), (2, "work", 1))
     assert await store.copies.back_in_queues(trace_id, BEGINNING) == []
-    back = [ReturnedCopy(2, "work")]
+    back = [QueueCopies("work", 1, BEGINNING + 2, 2)]
     assert await store.copies.back_in_queues(trace_id, BEGINNING + 3) == back
     await trace.take([again])
-    assert await waiting() == [(1, "work", 0)]
+    await waiting((1, "work", 0))
     await trace.take([settled(2, outcome="returned")])
-    assert await waiting() == [(1, "work", 0), (2, "work", 2)]
+    await waiting((1, "work", 0), (2, "work", 2))
     trace.tracker.note_lost(LostCopy(Reference(b"", 0, 2), "work", BEGINNING + 9, "returned"))
     await trace.take([])
-    assert await waiting() == [(1, "work", 0)]
+    await waiting((1, "work", 0))
     assert await store.copies.back_in_queues(trace_id, BEGINNING + 3) == []
     [left] = (await store.conversations.of_event(2, Via.links)).conversation.messages
     assert left.outcome is Outcome.unknown
     restored = await store.checkpoints.restore(trace_id, 1_000)
     assert restored.lost_copies == [], "it had been handed over, which a dead letter is known by"
+
+
+async def test_what_may_have_been_rejected_is_not_done_before_such_came_back(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the plugin: dead letters of the queue came back to it from a queue for delays."""
+    tracker, first, second = tracker_by(Policy.channel), message(1), message(2)
+    others = [message(number, "log") for number in range(4, 20)]
+    parked = [message(3), handed(BILLING, message(3)), *others]  # the dead letter is read late
+    await tell(store, trace_id, tracker, [*parked, letter(OTHER, message(3), death("orders"))])
+    back = letter(BILLING, first, death("delays", "expired"), death("orders"), queue="orders")
+    handovers = handed(BILLING, first), back, second, handed(BILLING, second)
+    ids = await tell(store, trace_id, tracker, [first, *handovers])
+    [came, returned] = [(await store.events.get(number)).recorded_at for number in ids[1:3]]
+    [taken] = [(await store.events.get(number)).recorded_at for number in ids[4:]]
+    for waited, outcome in ((2, Outcome.unknown), (3, Outcome.done)):
+        moment = taken + waited * (returned - came)
+        monkeypatch.setattr(conversing, "present", lambda at=moment: at - 1)
+        found = (await store.conversations.of_event(ids[3], Via.links)).conversation
+        assert found.messages[0].outcome is outcome

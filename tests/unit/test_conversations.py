@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from model.conversations.assembly import conversation_of
+from model.conversations.clauses import Clause
 from model.conversations.consumers import PublisherRecord, Silence
 from model.conversations.conversation import Conversation
 from model.conversations.deliveries import BrokerAct
 from model.conversations.messages import MessageFailure, Outcome
 from model.conversations.pace import Course, Handling, Pace
-from model.conversations.sentences import duration_words, sentence_of
+from model.conversations.sentences import clauses_of, duration_words
 from model.conversations.states import Position, State
 from model.deaths import Death, Loss
 from model.error_queues import Forward
@@ -21,7 +22,7 @@ from model.happened import Cause, ConversationEvent, sort_causes
 from model.movers import mover_of
 from model.sound import Evidence
 from model.times import Microseconds
-from model.words import Disposition, EventType, Match, Via
+from model.words import BACK, Disposition, EventType, Match, Via
 from tests.unit.test_pace import steady
 
 SECOND = 1_000_000
@@ -144,9 +145,10 @@ def test_who_names_only_one_of_several_messages_may_have_gone_on_with_the_others
     assert answer.sentence.endswith(said) is (outcome is Outcome.unknown)
     yet = "billing has published nothing since it was handed a message here, but still may"
     assert answer.sentence.endswith(yet) is (outcome is Outcome.open)
-    both = sentence_of(events[0], (), answer.counts, 1, silence=Silence(("billing", "mail")))
-    assert "by conversation" not in both
-    assert "billing and mail have published since, but only for other" in both
+    silence = Silence(("billing", "mail"))
+    _, both = clauses_of(events[0], (), answer.counts, 1, silence=silence)
+    assert (both.about, both.names) == ("silent", ("billing", "mail"))
+    assert both.text == "billing and mail have published since, but only for other messages"
 
 
 @pytest.mark.parametrize(
@@ -424,7 +426,43 @@ def test_what_was_rejected_is_not_gone_on_with(
     assert ("still may" in answer.sentence) is (outcome is Outcome.open)
 
 
-@pytest.mark.parametrize("settlement", [Disposition.returned, Disposition.channel_closed])
+@pytest.mark.parametrize("settlement", BACK)
+def test_who_has_it_no_more_is_not_waited_for_and_what_it_published_before_is(
+    settlement: Disposition,
+) -> None:
+    order, first = sent(1, 0, "work"), got(3, 1, 1, "work")._replace(settlement=settlement)
+    again = got(5, 2, 1, "work", Match.redelivered)._replace(participant=3, name="mail")
+    again = again._replace(settlement=Disposition.acknowledged)
+    events = order, first, again
+    publishers = {2: PublisherRecord(0, Evidence(4, 4), newest=(9,)), 3: PublisherRecord()}
+    answer = conversation_of(order, events, {}, publishers=publishers)
+    assert (answer.outcome, answer.state) == (Outcome.done, State.retried)
+    publishers[2] = PublisherRecord(4, Evidence(4, 3), newest=(9, 4))  # before it was back
+    answer = conversation_of(order, events, {}, publishers=publishers)
+    assert answer.outcome is Outcome.open
+    assert "billing has published since, perhaps for it" in answer.sentence
+
+
+@pytest.mark.parametrize("settlement", [Disposition.rejected, *BACK, Disposition.acknowledged])
+def test_a_dead_letter_that_its_consumer_did_not_take_has_not_ended(
+    settlement: Disposition,
+) -> None:
+    """As of a queue for delays: it came back to where it was rejected, and is rejected again."""
+    rejected, expired = Death("work", "rejected", 1), Death("delays", "expired", 1)
+    first = got(3, 1, 1, "work")._replace(settlement=Disposition.rejected)
+    again = got(4, 9, 1, "work", Match.dead_lettered, expired, rejected)
+    events = sent(1, 0, "work"), first, again._replace(settlement=settlement)
+    has_ended = settlement is Disposition.acknowledged
+    assert told(*events).outcome is (Outcome.done if has_ended else Outcome.unknown)
+
+
+def test_what_may_come_back_as_a_dead_letter_has_not_ended() -> None:
+    events = sent(1, 0, "work"), got(3, 1, 1, "work"), got(4, 2, 1, "work", Match.redelivered)
+    for returning, outcome in (({3}, Outcome.done), ({4}, Outcome.unknown)):
+        assert conversation_of(events[0], events, {}, returning=returning).outcome is outcome
+
+
+@pytest.mark.parametrize("settlement", BACK)
 def test_what_is_back_in_its_queue_has_not_ended(settlement: Disposition) -> None:
     """However long ago, and whatever its consumer does else: it waits since it came back."""
     back = {"settlement": settlement, "settled_at": 4 * SECOND}
@@ -432,13 +470,13 @@ def test_what_is_back_in_its_queue_has_not_ended(settlement: Disposition) -> Non
     later = 3600 * SECOND
     answer = conversation_of(order, [order, first], {}, now=later)
     assert (answer.outcome, answer.state) == (Outcome.waiting, State.waiting)
-    assert answer.position == Position("work", None, Microseconds(4 * SECOND), 1)
+    assert answer.position == Position("work", None, Microseconds(4 * SECOND), 1, "order")
     assert (answer.counts.waiting, answer.messages[0].outcome) == (1, Outcome.waiting)
     assert answer.sentence.endswith("1 was back in work, and not handed over again")
     assert "not handed over yet" not in answer.sentence
     again = got(5, 2, 1, "work", Match.redelivered)
     answer = conversation_of(order, [order, first, again._replace(**back)], {}, now=later)
-    assert answer.position == Position("work", None, Microseconds(4 * SECOND), 2)
+    assert answer.position == Position("work", None, Microseconds(4 * SECOND), 2, "order")
     again = again._replace(settlement=Disposition.acknowledged)
     answer = conversation_of(order, [order, first, again], {}, now=later)
     assert (answer.outcome, answer.state) == (Outcome.done, State.retried)
@@ -486,7 +524,7 @@ def test_a_settlement_says_how_long_a_message_was_in_hand_beside_what_was_publis
     assert (took.settlement, took.settled_after) == (Disposition.auto, None)
     assert [each.outcome for each in answer.messages] == [Outcome.done, Outcome.open]
     assert answer.outcome is Outcome.open
-    assert answer.sentence.endswith("in 4.0 s. 1 is in the hands of billing")
+    assert answer.sentence.endswith("so far. 1 is in the hands of billing")
     early = settled(got(2, 1, 1, "work"), Disposition.rejected, 0.5)  # the service was behind
     [copy] = told(sent(1, 0, "work"), early).messages[0].copies
     assert copy.deliveries[0].settled_after is None
@@ -512,7 +550,7 @@ def test_nothing_is_said_to_have_come_of_a_message_that_no_other_names() -> None
 def test_of_what_may_be_influenced_no_sentence_says_that_it_came_of_it() -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work"), sent(3, 2, "more")
     answer = conversation_of(events[0], events, {}, via=Via.any)
-    assert answer.sentence.startswith("order may have influenced 1 more message in ")
+    assert answer.sentence.startswith("order may have influenced 1 more message so far. ")
 
 
 REJECTED = Death("work", "rejected", 1)
@@ -565,46 +603,46 @@ def test_what_became_of_a_message(
     assert (answer.outcome, answer.messages[0].failure) == (outcome, failure)
 
 
-BACK = [got(n, n, 1, "work", Match.redelivered) for n in (2, 3, 4)]
-ACKNOWLEDGED = BACK[-1]._replace(settlement=Disposition.acknowledged)
+AGAIN = [got(n, n, 1, "work", Match.redelivered) for n in (2, 3, 4)]
+ACKNOWLEDGED = AGAIN[-1]._replace(settlement=Disposition.acknowledged)
 ANSWER = sent(5, 5, "mail")._replace(participant=2, name="billing")
-IN_HAND = BACK[0]._replace(settlement=Disposition.in_hand)
+IN_HAND = AGAIN[0]._replace(settlement=Disposition.in_hand)
 
 
 @pytest.mark.parametrize(
     ("events", "causes", "state", "position"),
     [
         ((sent(1, 0, "work"), got(2, 1, 1, "work")), {}, State.finished, None),
-        ((sent(1, 0, "work"), got(2, 1, 1, "work"), BACK[1]), {}, State.retried, None),
+        ((sent(1, 0, "work"), got(2, 1, 1, "work"), AGAIN[1]), {}, State.retried, None),
         # Handed over again and again: known to be dealt with, or not.
-        ((sent(1, 0, "work"), *BACK), {}, State.failed, None),
-        ((sent(1, 0, "work"), *BACK[:2], ACKNOWLEDGED), {}, State.retried, None),
+        ((sent(1, 0, "work"), *AGAIN), {}, State.failed, None),
+        ((sent(1, 0, "work"), *AGAIN[:2], ACKNOWLEDGED), {}, State.retried, None),
         (
-            (sent(1, 0, "work"), *BACK, ANSWER, got(6, 6, 5, "mail")),
+            (sent(1, 0, "work"), *AGAIN, ANSWER, got(6, 6, 5, "mail")),
             {5: 4},
             State.retried,
             None,
         ),
         # The message is named, not which of its deliveries; by somebody else it is no end.
-        ((sent(1, 0, "work"), *BACK, ANSWER, got(6, 6, 5, "mail")), {5: 1}, State.retried, None),
+        ((sent(1, 0, "work"), *AGAIN, ANSWER, got(6, 6, 5, "mail")), {5: 1}, State.retried, None),
         (
-            (sent(1, 0, "work"), *BACK, sent(5, 5, "mail"), got(6, 6, 5, "mail")),
+            (sent(1, 0, "work"), *AGAIN, sent(5, 5, "mail"), got(6, 6, 5, "mail")),
             {5: 1},
             State.failed,
             None,
         ),
         (
-            (sent(1, 0, "work"), *BACK, ANSWER),
+            (sent(1, 0, "work"), *AGAIN, ANSWER),
             {5: 4},
             State.waiting,
-            Position("mail", None, Microseconds(5 * SECOND)),
+            Position("mail", None, Microseconds(5 * SECOND), type="order"),
         ),
         # The oldest that waits; who holds one counts before who was handed the last.
         (
             (sent(1, 0, "work", "mail"), got(2, 1, 1, "work"), sent(3, 2, "late")),
             {3: 2},
             State.waiting,
-            Position("mail", None, Microseconds(0)),
+            Position("mail", None, Microseconds(0), type="order"),
         ),
         (
             (sent(1, 0, "work"), IN_HAND, sent(3, 3, "mail"), got(4, 4, 3, "mail")),
@@ -913,7 +951,7 @@ def test_what_is_done_says_by_what(
                 got(2, 1, 1, "work"),
                 got(3, 2, 1, "dead", Match.dead_lettered, REJECTED),
             ),
-            "order died in work: rejected by billing; it went to queue dead",
+            "order rejected by billing in queue work; it went to queue dead",
         ),
         (
             (
@@ -937,11 +975,27 @@ def test_a_failure_is_told_with_who_had_the_message_last_and_where_it_went(
     assert told(*events).messages[0].failure_sentence == said
 
 
+def test_clauses_say_what_happened_where_and_by_whom_whatever_the_names_look_like() -> None:
+    queue = "work. 2 were lost; it went to queue x"
+    letter = got(4, 9, 1, "dead", Match.dead_lettered, Death(queue, "rejected", 1))
+    answer = told(sent(1, 0, queue), got(2, 1, 1, queue), letter)
+    [first] = answer.messages
+    died = Clause("died", f"died in {queue}", 1, (queue,))
+    assert answer.clauses[1:] == (died,)
+    assert answer.sentence == f"{answer.clauses[0].text}. 1 died in {queue}"
+    text = f"order rejected by billing in queue {queue}"
+    assert first.failure_clauses == [
+        Clause("rejected", text, None, (queue,), ("billing",), 2),
+        Clause("went_on", "it went to queue dead", None, ("dead",)),
+    ]
+    assert first.failure_sentence == f"{text}; it went to queue dead"
+
+
 def test_who_rejected_a_message_and_not_who_had_it_afterwards_is_named() -> None:
     last = got(3, 2, 1, "work", Match.redelivered)._replace(name="mail")
     letter = got(4, 9, 1, "dead", Match.dead_lettered, REJECTED)
     events = (sent(1, 0, "work"), got(2, 1, 1, "work"), last, letter)
     answer = conversation_of(events[0], events, {4: (Cause(2, None, "rejected"),)})
     assert answer.messages[0].failure_sentence == (
-        "order died in work: rejected by billing; it went to queue dead"
+        "order rejected by billing in queue work; it went to queue dead"
     )

@@ -27,6 +27,7 @@ from spark_jobs.reports.expectations import (
 )
 from spark_jobs.reports.expectations_job import Sums
 from spark_jobs.reports.proposals import proposals, round_up
+from tests.unit.test_sketch import sketch_of
 
 SECOND = 1_000_000
 END = 10_000 * SECOND
@@ -85,13 +86,13 @@ def test_what_is_slow_is_not_just_the_longest_of_many(shape: str, seed: int) -> 
         "constant": lambda: 1.0,
     }[shape]
     values = [draw() * SECOND for _ in range(10_000)]
-    limit = slow_from(Sketch.of_values([*values, *[60 * SECOND] * 12]))
+    limit = slow_from(sketch_of([*values, *[60 * SECOND] * 12]))
     assert limit is not None
     assert max(values) < limit < 60 * SECOND
 
 
 def test_of_few_times_nothing_is_called_slow() -> None:
-    assert slow_from(Sketch.of_values([SECOND] * 199)) is None
+    assert slow_from(sketch_of([SECOND] * 199)) is None
 
 
 NORMAL = [order(0, 1.0, before=["approve"]) for _ in range(1_000)]
@@ -260,7 +261,7 @@ def test_noise_in_times_is_no_change_and_a_shift_is_one(seed: int) -> None:
     def spans(slower: float) -> list[Sketch]:
         loads = [dice.uniform(0.8, 1.25) for _ in range(12)]
         return [
-            Sketch.of_values(dice.expovariate(1 / (load * slower * SECOND)) for _ in range(300))
+            sketch_of(dice.expovariate(1 / (load * slower * SECOND)) for _ in range(300))
             for load in loads
         ]
 

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Set
 
 import pytest
 
-from model.conversations.pace import LEAST_STEPS, Course, Handling, Pace, longest_to_expect
+from model.conversations.pace import (
+    LEAST_ENDS,
+    LEAST_STEPS,
+    Course,
+    Handling,
+    Pace,
+    Passage,
+    Share,
+    last_shares,
+    longest_to_expect,
+)
 
 MILLISECOND, SECOND = 1_000, 1_000_000
 
@@ -86,3 +98,34 @@ def test_each_way_has_a_pace_of_its_own_where_enough_steps_of_it_are_known() -> 
     assert pace.of_course(quick).longest < pace.of_course(slow).longest
     assert pace.of_course(quick).patience < pace.of_course(slow).patience
     assert pace.of_course(rare) is pace
+
+
+ITEM, DONE, OTHER = (
+    Course("items", "", ("item",)),
+    Course(None, "", ("done",)),
+    Course(None, "", ()),
+)
+WHOLE = [ITEM, ITEM, DONE, DONE]
+
+
+def ends(*conversations: list[Course], old_until: int = 9) -> Set[Share]:
+    return last_shares(
+        [[Passage(course, 9) for course in each] for each in conversations], old_until
+    )
+
+
+def test_a_share_is_an_end_where_nothing_more_was_published_often_and_ever() -> None:
+    many = [WHOLE] * LEAST_ENDS
+    assert ends(*many) == {frozenset(Counter(WHOLE).items())}
+    assert ends(*many[1:]) == ends(*many, old_until=8) == frozenset()
+    assert ends(*many, [*WHOLE, DONE]) == frozenset(), "it may go on"
+    assert ends(*many, [*WHOLE, ITEM, DONE]) == ends(*many), "only when it was handed more"
+    assert ends(*[[ITEM]] * LEAST_ENDS) == frozenset(), "nothing was published"
+
+
+def test_who_is_through_has_published_all_that_it_ever_does() -> None:
+    through = Pace(ends=ends(*[WHOLE] * LEAST_ENDS), publishes={DONE})
+    assert through.is_through(Counter(WHOLE))
+    assert not through.is_through(Counter(WHOLE[:3]))
+    through = Pace(ends=ends(*[WHOLE] * LEAST_ENDS), publishes={DONE, OTHER})
+    assert not through.is_through(Counter(WHOLE))

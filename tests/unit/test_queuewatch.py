@@ -8,7 +8,7 @@ import pytest
 
 from app.broker.management import QueueInfo
 from app.errors import OutageError
-from app.stored.causality import ReturnedCopy
+from app.stored.causality import QueueCopies
 from app.traces.losses import queuewatch
 from app.traces.losses.marks import Point
 from app.traces.losses.queuewatch import MOST_QUEUES, WAIT, QueueWatch
@@ -25,7 +25,7 @@ class World:
         self.tracker = Tracker(Policy.channel, Bounds())
         self.queues: dict[str, QueueInfo] = {}
         self.asked: list[str] = []
-        self.returned: list[list[ReturnedCopy]] = [[]]  # at each look; the last for ever
+        self.returned: list[list[QueueCopies]] = [[]]  # at each look; the last for ever
         self.marks = 0
         self.is_lossy = self.is_away = False
         self.is_traced = True
@@ -49,7 +49,7 @@ class World:
             raise OutageError("away")
         return self.queues.get(name)
 
-    async def back_in_queues(self, trace_id: int, before: int) -> list[ReturnedCopy]:
+    async def back_in_queues(self, trace_id: int, before: int) -> list[QueueCopies]:
         return self.returned.pop(0) if len(self.returned) > 1 else self.returned[0]
 
     async def may_move_unseen(self) -> bool:
@@ -184,7 +184,8 @@ async def test_without_the_management_api_nothing_is_lost(world: World) -> None:
 
 
 async def test_what_came_back_to_a_queue_that_is_gone_or_empty_waits_no_more(world: World) -> None:
-    back = [ReturnedCopy(event, queue) for event, queue in ((3, "gone"), (4, "empty"), (5, "full"))]
+    places = (3, "gone"), (4, "empty"), (5, "full")
+    back = [QueueCopies(queue, 1, 0, event) for event, queue in places]
     world.returned = [back]
     world.queues = {name: QueueInfo(name, messages=name == "full") for name in ("empty", "full")}
     await world.watch.look()
@@ -196,5 +197,5 @@ async def test_what_came_back_to_a_queue_that_is_gone_or_empty_waits_no_more(wor
 
 
 async def test_what_came_back_and_was_handed_over_meanwhile_is_not_lost(world: World) -> None:
-    world.returned = [[ReturnedCopy(3, "work")], []]
+    world.returned = [[QueueCopies("work", 1, 0, 3)], []]
     assert await world.lost() == []

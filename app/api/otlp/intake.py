@@ -7,6 +7,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +17,7 @@ from app.api.otlp.fields import Bad, ReadingBudget, TooManyError
 from app.api.problems import SlowDownError
 from app.errors import BadRequestError, TooLargeError, WrongTypeError
 from app.stored.spans import Refusal, Span
-from model.times import now
+from model.times import DAY, HOUR, now
 
 if TYPE_CHECKING:
     from app.store.spans.imported import Spans
@@ -108,12 +109,11 @@ def spans_in(body: bytes, form: str, work: ReadingBudget) -> Request:
 
 
 # Clocks differ, and a message may wait for a while before it is handled.
-SLACK = 3_600_000_000  # µs
+SLACK = HOUR
 # The oldest event's time is believed for this long.
 LOOK_SECONDS = 10.0
 # Requests that wait for their turn; each holds its body.
 MOST_WAITING = 8
-_DAY = 86_400_000_000  # µs
 
 
 class IntakeBounds(msgspec.Struct, frozen=True):
@@ -130,27 +130,24 @@ class IntakeBounds(msgspec.Struct, frozen=True):
     days: float | None = None
 
 
+@dataclass(eq=False)
 class Intake:
-    """Takes spans that are sent to the service: checks, bounds and stores them."""
+    """Takes spans that are sent to the service: checks, bounds and stores them.
 
-    def __init__(
-        self,
-        store: Spans,
-        bounds: IntakeBounds,
-        *,
-        on_arrival: Callable[[], None] = lambda: None,
-        clock: Callable[[], int] = now,
-        timer: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Call ``on_arrival`` after spans were stored; ``clock`` gives µs."""
-        self._store = store
-        self._bounds = bounds
-        self._on_arrival = on_arrival
-        self._clock = clock
-        self._timer = timer
+    ``on_arrival`` is called after spans were stored; ``clock`` gives µs.
+    """
+
+    store: Spans
+    bounds: IntakeBounds
+    _: KW_ONLY
+    on_arrival: Callable[[], None] = lambda: None
+    clock: Callable[[], int] = now
+    timer: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._turn = asyncio.Lock()
         self._queue_length = 0
-        self._balance, self._balance_at = float(bounds.per_second), timer()
+        self._balance, self._balance_at = float(self.bounds.per_second), self.timer()
         self._oldest: int | None = None
         self._look_at = float("-inf")
         self.taken = self.repeated = 0
@@ -174,7 +171,7 @@ class Intake:
 
     async def _take(self, body: bytes, form: str, encoding: str) -> Counter[Refusal]:
         self._check_rate()
-        bounds = self._bounds
+        bounds = self.bounds
         work = ReadingBudget(bounds.spans)
         try:
             request = await asyncio.to_thread(
@@ -190,39 +187,39 @@ class Intake:
                 spans.append(span)
             else:
                 refused[reason] += 1
-        new = await self._store.add(spans) if spans else 0
+        new = await self.store.add(spans) if spans else 0
         self.taken += new
         self.repeated += len(spans) - new
         self.refused += refused
         if new:
-            self._on_arrival()
+            self.on_arrival()
         return refused
 
     def _check_rate(self) -> None:
         """Let in a request until the spans of this second reach the bound; it may bring more."""
-        moment = self._timer()
-        rate = self._bounds.per_second
+        moment = self.timer()
+        rate = self.bounds.per_second
         earned = (moment - self._balance_at) * rate
         self._balance, self._balance_at = min(float(rate), self._balance + earned), moment
         if self._balance <= 0:
             raise SlowDownError(f"more than {rate} spans a second", (1 - self._balance) / rate)
 
     def _why_not(self, span: Span, oldest: int) -> Refusal | None:
-        moment, days = self._clock(), self._bounds.days
+        moment, days = self.clock(), self.bounds.days
         if max(span.started_at, span.ended_at) > moment + SLACK:
             return Refusal.in_the_future
         if span.ended_at < oldest - SLACK or (
-            days is not None and span.ended_at < moment - days * _DAY
+            days is not None and span.ended_at < moment - days * DAY
         ):
             return Refusal.too_old
         return None
 
     async def _oldest_event(self) -> int:
         """The time of the oldest stored event: an earlier span concerns none."""
-        if self._timer() >= self._look_at:
-            self._oldest = await self._store.oldest_event()
-            self._look_at = self._timer() + LOOK_SECONDS
-        moment = self._clock()
+        if self.timer() >= self._look_at:
+            self._oldest = await self.store.oldest_event()
+            self._look_at = self.timer() + LOOK_SECONDS
+        moment = self.clock()
         return moment if self._oldest is None else min(self._oldest, moment)
 
 

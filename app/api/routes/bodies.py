@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Request
@@ -11,6 +12,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    RootModel,
     StrictBool,
     ValidationError,
     WithJsonSchema,
@@ -20,16 +22,20 @@ from pydantic.config import JsonDict
 from app.api.openapi import json_body_of
 from app.api.parameters import KnownFields, Word, unescape
 from app.errors import BadRequestError
+from app.stored.jobs import Json
 from app.stored.reading import LONGEST_ALIAS, check_alias
 from app.tracker import Policy
+from app.tracker.links import Rule, RuleError
 from app.tracker.links.rule import MOST_CONDITIONS, MOST_PARTS
 from app.tracker.links.takes import TAKES
 from app.tracker.quiet import MOST_PATTERNS
+from app.tracker.redaction import Redaction, RedactionError
 from app.tracker.taken import LONGEST
 from app.tracker.taken import MOST_PATTERNS as MOST_TAKEN
 from model.words import LinkKind
 
 M = TypeVar("M", bound=BaseModel)
+R = TypeVar("R", Redaction, Rule)
 
 
 async def json_body(request: Request, model: type[M]) -> M | None:
@@ -47,6 +53,20 @@ async def json_body(request: Request, model: type[M]) -> M | None:
         raise RequestValidationError(
             [{**fault, "loc": ("body", *fault["loc"])} for fault in faults]
         ) from None
+
+
+async def named_rule(request: Request, name: str, read: Callable[[Json], R], reason: str) -> R:
+    """The rule of this name in a body; raises `BadRequestError`, for none by ``reason``."""
+    body = await json_body(request, RootModel[Json])
+    if body is None:
+        raise BadRequestError(reason)
+    try:
+        rule = read({"name": name, **body.root})
+    except (RedactionError, RuleError) as error:
+        raise BadRequestError(str(error)) from error
+    if rule.name != name:
+        raise BadRequestError(f"the body's rule is called {rule.name!r}, and the path's is not")
+    return rule
 
 
 def body_of(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:

@@ -196,8 +196,7 @@ async def make_touched(event_id: EventId, file: File, asker: JobAsker) -> Respon
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     folder = parts.folders.touched
     request = folder.request(event.vhost, event_id, file, user.name)
-    if parts.jobs.find_live(request) is None:
-        await asyncio.to_thread(folder.check_room, event_id, file)
+    await asker.check_room(request, folder, event_id, file)
     return await asker.submit(request)
 
 

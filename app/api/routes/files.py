@@ -19,7 +19,7 @@ from app.api.routes.bodies import PathWords, body_of, check_words, json_body
 from app.api.routes.chain import VIA_MEANING
 from app.api.routes.downloads import Download, download_route, name_schema
 from app.api.routes.events import OtherId, doubtful_between, visible_event
-from app.api.routes.queries import Moment, OfVhost, period_of
+from app.api.routes.queries import AlongVia, Moment, OfVhost, period_of
 from app.api.routes.submitting import JOB_ANSWERS, OF_JOB, JobAsker
 from app.api.routes.traces import Vhost, trace_id_of
 from app.api.services import Parts, sent_spans
@@ -43,7 +43,7 @@ from model.interchange import (
     SpanCounts,
 )
 from model.jobs import Served
-from model.words import BondWord, Via
+from model.words import Via
 
 router = APIRouter(tags=["chains"])
 periods = APIRouter(tags=["periods"])
@@ -112,8 +112,8 @@ async def make_export(
     user.must_read(request.vhost)
     summary = await _immediate_summary(from_, to, file, via, parts)
     result = None if summary is None else json_of(summary)
-    if result is None and parts.jobs.find_live(request) is None:
-        await asyncio.to_thread(parts.folders.exports.check_room, (from_, to), file)
+    if result is None:
+        await asker.check_room(request, parts.folders.exports, (from_, to), file)
     return await asker.submit(request, is_new=lambda result: result["file"], early_result=result)
 
 
@@ -242,9 +242,6 @@ PeriodName = Annotated[
 ]
 BegunSince = Annotated[Moment | None, Query(description="What began from then on.")]
 BegunUntil = Annotated[Moment | None, Query(description="What began before.")]
-AlongWhat = Annotated[
-    BondWord, Query(description="Join messages by their links, or by shared keys too.")
-]
 
 
 @periods.put(
@@ -267,7 +264,7 @@ async def make_period(
     asker: JobAsker,
     since: BegunSince = None,
     until: BegunUntil = None,
-    via: AlongWhat = "links",
+    via: AlongVia = "links",
 ) -> Response:
     """Write a period as a file for other tools, as a job; by default the last hour."""
     parts, user, folder = asker.parts, asker.user, asker.parts.folders.periods
@@ -281,8 +278,7 @@ async def make_period(
     period, is_spans = period_of(since, until), file.endswith("otlp.json")
     arrivals = await arrivals_in(vhost, period, user, parts) if is_spans else {}
     request = folder.request(vhost, file, period, Via(via), user.name, listed_rules, arrivals)
-    if parts.jobs.find_live(request) is None:
-        await asyncio.to_thread(folder.check_room, vhost, file)
+    await asker.check_room(request, folder, vhost, file)
     return await asker.submit(request)
 
 

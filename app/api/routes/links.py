@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import RootModel
 
 from app.api.described import json_answer, returns
 from app.api.likely import find_proposals, proposal_of
 from app.api.openapi import READING_ONE, WRITING, example, put, put_route
 from app.api.parameters import Name, Text
-from app.api.routes.bodies import (
-    LinkRule,
-    RestampRequest,
-    body_of,
-    json_body,
-)
+from app.api.routes.bodies import LinkRule, RestampRequest, body_of, named_rule
 from app.api.routes.queries import OfVhost
 from app.api.routes.submitting import JOB_ANSWERS, JobAsker
 from app.api.routes.traces import Vhost, trace_id_of, trace_of
@@ -27,7 +21,7 @@ from app.errors import BadRequestError
 from app.stored.capture import ListedRule, RestampedTrace, RestampOutcome, list_rules
 from app.stored.causality import HiddenWays
 from app.stored.proposals import ProposalPage
-from app.tracker.links import Rule, RuleError, merge_rules
+from app.tracker.links import Rule, merge_rules
 from model.jobs import OfJob
 
 router = APIRouter(tags=["traces"], prefix="/itc_db")
@@ -61,15 +55,8 @@ async def set_link_rule(
 ) -> Response:
     """Set one of a virtual host's own rules; there it replaces any other of the same name."""
     trace_id = await trace_id_of(vhost, user, parts)
-    body = await json_body(request, RootModel[dict[str, Any]])
-    if body is None:
-        raise BadRequestError("the body is a rule: an object with kind, child and parent")
-    try:
-        rule = Rule.from_json({"name": name, **body.root})
-    except RuleError as error:
-        raise BadRequestError(str(error)) from error
-    if rule.name != name:
-        raise BadRequestError(f"the body's rule is called {rule.name!r}, and the path's is not")
+    reason = "the body is a rule: an object with kind, child and parent"
+    rule = await named_rule(request, name, Rule.from_json, reason)
     return put(await parts.store.link_rules.put(trace_id, rule, parts.link_rules))
 
 

@@ -31,7 +31,7 @@ from app.errors import BadRequestError
 from app.stored.reading import HEADER, EventFilter, Sort
 from model.event import EVENT_FIELDS, Large
 from model.times import HOUR, Microseconds, microseconds_of, now
-from model.words import Disposition, EventType, Match, WalkWord
+from model.words import BondWord, Disposition, EventType, Match, WalkWord
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LOST_PLUS = re.compile(r"(?<=[0-9]) ([0-9]{2}:?[0-9]{2})$")
@@ -96,6 +96,9 @@ Moment = Annotated[
     ),
 ]
 Columns = Annotated[list[Column], BeforeValidator(_split)]
+AlongVia = Annotated[
+    BondWord, Query(description="Join messages by their links, or by shared keys too.")
+]
 OfVhost = Annotated[Text, Query(description="Of this virtual host.", openapi_examples=example("/"))]
 
 

@@ -62,7 +62,7 @@ class QueueFamily(enum.StrEnum):
 _VhostCopies: TypeAlias = tuple[str, Sequence[QueueCopies]]
 _IN_HAND = QueueFamily.in_hand
 _COPIES = {
-    QueueFamily.waiting: "Messages that were not handed over yet, by the record.",
+    QueueFamily.waiting: "Messages that wait, or wait again since they came back, by the record.",
     _IN_HAND: "Messages that consumers hold, as the broker plugin tells.",
 }
 _TIMES = {
@@ -166,7 +166,7 @@ def _of_copies(numbers: _Numbers, family: QueueFamily) -> Iterator[str]:
     queues = [
         (_labels(vhost=vhost, queue=name), count, since)
         for vhost, several in numbers.copies[family]
-        for name, count, since in several
+        for name, count, since, _ in several
         if numbers.queue in (None, name)
     ]
     name = f"itc_queue_{family}_messages"

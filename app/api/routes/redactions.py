@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import ConfigDict, Field, RootModel
+from pydantic import ConfigDict, Field
 
 from app.api.described import json_answer, returns
 from app.api.openapi import READING_ONE, WRITING, example, put, put_route
 from app.api.parameters import KnownFields, Name
-from app.api.routes.bodies import body_of, json_body
+from app.api.routes.bodies import body_of, named_rule
 from app.api.routes.queries import OfVhost
 from app.api.routes.traces import Vhost, trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
-from app.errors import BadRequestError
-from app.tracker.redaction import MOST_PLACES, Keep, Redaction, RedactionError
+from app.tracker.redaction import MOST_PLACES, Keep, Redaction
 
 router = APIRouter(tags=["traces"], prefix="/itc_db/redactions")
 
@@ -68,15 +67,8 @@ async def set_redaction(
 ) -> Response:
     """Set a rule of redaction, for all that is stored some seconds from now on."""
     trace_id = await trace_id_of(vhost, user, parts)
-    body = await json_body(request, RootModel[dict[str, Any]])
-    if body is None:
-        raise BadRequestError("the body is a rule: an object with places, and perhaps keep")
-    try:
-        rule = Redaction.from_json({"name": name, **body.root})
-    except RedactionError as error:
-        raise BadRequestError(str(error)) from error
-    if rule.name != name:
-        raise BadRequestError(f"the body's rule is called {rule.name!r}, and the path's is not")
+    reason = "the body is a rule: an object with places, and perhaps keep"
+    rule = await named_rule(request, name, Redaction.from_json, reason)
     has_key = parts.settings.redaction_key is not None
     return put(await parts.store.redactions.put(trace_id, rule, has_key=has_key))
 

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Path, Query, Response
 from app.api.described import json_answer, returns
 from app.api.openapi import READING, READING_ONE, WITH_BODY, example
 from app.api.routes.assertions import FILE, assertions_in
-from app.api.routes.queries import Moment, OfVhost, period_of
+from app.api.routes.queries import AlongVia, Moment, OfVhost, period_of
 from app.api.routes.submitting import JOB_ANSWERS, Asker, JobAsker
 from app.api.routes.traces import trace_id_of
 from app.api.services import Parts
@@ -33,7 +33,6 @@ from model.reports.learning import (
 )
 from model.times import DAY, HOUR
 from model.topology import Topology
-from model.words import BondWord
 
 router = APIRouter(tags=["reports"], prefix="/itc_db")
 topologies = APIRouter(tags=["topology"], prefix="/itc_db/topology")
@@ -55,10 +54,6 @@ RecordedSince = Annotated[Moment | None, Query(description="Only events recorded
 RecordedUntil = Annotated[Moment | None, Query(description="Only events recorded before.")]
 BegunSince = Annotated[Moment | None, Query(description="Of what began from then on.")]
 BegunUntil = Annotated[Moment | None, Query(description="Of what began before.")]
-AlongVia = Annotated[
-    BondWord,
-    Query(description="Join messages by their links, or by shared keys too."),
-]
 Wait = Annotated[
     float,
     Query(
@@ -82,9 +77,7 @@ async def check_assertions(
     vhost: OfVhost,
     since: RecordedSince = None,
     until: RecordedUntil = None,
-    via: Annotated[
-        BondWord, Query(description="Join messages by their links, or by shared keys too.")
-    ] = "links",
+    via: AlongVia = "links",
 ) -> Response:
     """Check assertions, as a job; by default over the last day.
 

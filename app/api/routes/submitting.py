@@ -6,7 +6,7 @@ import asyncio
 import math
 import re
 from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
 
 from fastapi import Depends, Header, Request, Response
 
@@ -18,8 +18,11 @@ from app.api.rights import while_allowed
 from app.api.services import Parts
 from app.api.signin.auth import User, Writer
 from app.errors import ConflictError
+from app.jobs.folders import ManifestedFiles
 from app.jobs.reports import Documents
 from app.stored.jobs import FINAL, Job, JobRequest, JobState, Json
+
+S = TypeVar("S")
 
 _Prefer = Annotated[
     str | None,
@@ -65,6 +68,13 @@ class Asker(NamedTuple):
     parts: Parts
     request: Request
     prefer: str | None
+
+    async def check_room(
+        self, request: JobRequest, folder: ManifestedFiles[S], subject: S, file: str
+    ) -> None:
+        """Raise `QuotaError` if there is no room for a job's file that no job is making."""
+        if self.parts.jobs.find_live(request) is None:
+            await asyncio.to_thread(folder.check_room, subject, file)
 
     async def submit(
         self,

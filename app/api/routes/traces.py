@@ -101,10 +101,8 @@ async def copies_in_hand(
     statuses: Iterable[TraceStatus], parts: Parts, vhost: str | None = None
 ) -> CopiesInHand:
     """Copies that consumers hold; unknown for traces that do not run."""
-    running = [
-        vhost_name.vhost for vhost_name in statuses if vhost_name.state is TraceState.running
-    ]
-    vhosts = [vhost_name for vhost_name in running if vhost in (None, vhost_name)]
+    running = [status.vhost for status in statuses if status.state is TraceState.running]
+    vhosts = [name for name in running if vhost in (None, name)]
     return await parts.store.copies.in_hand(vhosts, moment=now())
 
 

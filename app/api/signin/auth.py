@@ -17,6 +17,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Container
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
@@ -133,34 +134,28 @@ class OpenAccess:
         raise NotAuthenticatedError("nobody signs in here")
 
 
+@dataclass(eq=False)
 class BrokerAuthenticator:
     """Asks the broker, believes its answer for some seconds, and slows guessing down.
 
     If a remembered user does not have a virtual host, the broker is asked again.
     """
 
-    def __init__(
-        self,
-        broker: ManagementApi,
-        *,
-        cache_seconds: float,
-        cache_users: int = CACHED_USERS,
-        failures: int = FREE_FAILURES,
-        loopback_users: tuple[str, ...] = ("guest",),
-        clock: Callable[[], float] = time.monotonic,
-        provider: IdentityProvider | None = None,
-    ) -> None:
-        self._broker = broker
-        self._provider = provider
-        self._cache_seconds = cache_seconds
-        self._cache_users = cache_users
-        self._loopback_users = frozenset(loopback_users)
-        self._clock = clock
+    broker: ManagementApi
+    _: KW_ONLY
+    cache_seconds: float
+    cache_users: int = CACHED_USERS
+    failures: int = FREE_FAILURES
+    loopback_users: tuple[str, ...] = ("guest",)
+    clock: Callable[[], float] = time.monotonic
+    provider: IdentityProvider | None = None
+
+    def __post_init__(self) -> None:
         self._key = secrets.token_bytes(32)
         self._logins: OrderedDict[bytes, _Login] = OrderedDict()
         self._questions: dict[bytes, asyncio.Task[User]] = {}
         self._slots = asyncio.Semaphore(_CONCURRENT_QUESTIONS)
-        self._throttle = SignInThrottle(failures, clock)
+        self._throttle = SignInThrottle(self.failures, self.clock)
         self._logged_at = -_LOG_EVERY
 
     async def user(
@@ -179,15 +174,15 @@ class BrokerAuthenticator:
 
     async def oauth(self) -> ProviderClient | None:
         """The client that a page is at the broker's identity provider; None without one."""
-        return None if self._provider is None else await self._provider.client()
+        return None if self.provider is None else await self.provider.client()
 
     async def redeem(self, code: str, verifier: str, redirect_uri: str, address: str) -> str:
         """The token for a code of the provider; guessing is slowed down as with passwords."""
-        if self._provider is None:
+        if self.provider is None:
             raise NotAuthenticatedError("nobody signs in through a provider here")
         attempt = self._throttle.admit(_CODES, address)
         try:
-            token = await self._provider.redeem(code, verifier, redirect_uri)
+            token = await self.provider.redeem(code, verifier, redirect_uri)
         except NotAuthenticatedError:
             raise
         except BaseException:
@@ -213,7 +208,7 @@ class BrokerAuthenticator:
         return name
 
     def _is_too_far(self, name: str, address: str) -> bool:
-        return name in self._loopback_users and not is_loopback(address)
+        return name in self.loopback_users and not is_loopback(address)
 
     def _recall(self, digest: bytes, vhost: str | None) -> User | None:
         """The user as the broker described it, if recently enough to answer for ``vhost``.
@@ -221,7 +216,7 @@ class BrokerAuthenticator:
         A virtual host created a moment ago must not stay missing for as long as the rest is
         believed; nor may guessed names turn into a stream of queries.
         """
-        login, moment = self._logins.get(digest), self._clock()
+        login, moment = self._logins.get(digest), self.clock()
         if login is None or login.expires_at < moment:
             return None
         self._logins.move_to_end(digest)
@@ -251,8 +246,8 @@ class BrokerAuthenticator:
     ) -> User:
         try:
             async with self._slots:
-                broker_user = await self._broker.whoami(authorization)
-                vhosts = await self._broker.visible_vhosts(authorization)
+                broker_user = await self.broker.whoami(authorization)
+                vhosts = await self.broker.visible_vhosts(authorization)
                 content = await self._read_rights(authorization, broker_user, vhosts)
         except (NotAuthenticatedError, NotAuthorisedError) as error:
             self._logins.pop(digest, None)
@@ -282,27 +277,27 @@ class BrokerAuthenticator:
         """
         name = user.name
         if authorization[:6].lower() == b"bearer":
-            resources = None if self._provider is None else await self._provider.resources()
+            resources = None if self.provider is None else await self.provider.resources()
             return token_rights(authorization[6:].strip(), user.tags, vhosts, resources)
         try:
-            return ReadRights(await self._broker.read_patterns(name))
+            return ReadRights(await self.broker.read_patterns(name))
         except NotFoundError:
             return ReadRights(unknown=f"the broker's own database knows no user {name}")
         except RefusedError:
             return ReadRights(unknown="the broker does not tell the service's account permissions")
 
     def _log_outage(self, error: OutageError) -> None:
-        moment = self._clock()
+        moment = self.clock()
         if moment - self._logged_at >= _LOG_EVERY:
             logger.warning("nobody can sign in: %s", error)
             self._logged_at = moment
 
     def _remember(self, digest: bytes, user: User) -> None:
-        expiry = self._clock() + self._cache_seconds
+        expiry = self.clock() + self.cache_seconds
         login = self._logins.get(digest)
         self._logins[digest] = _Login(user, expiry, login.look_again if login else 0.0)
         self._logins.move_to_end(digest)
-        while len(self._logins) > self._cache_users:
+        while len(self._logins) > self.cache_users:
             self._logins.popitem(last=False)
 
 

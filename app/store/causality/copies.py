@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
+from itertools import starmap
 
-from sqlalchemy import ColumnElement, Select, bindparam, case, exists, func, select, text
+from sqlalchemy import ColumnElement, Select, bindparam, case, exists, func, literal, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
@@ -23,7 +24,6 @@ from app.stored.causality import (
     QueueCopies,
     QueueFlow,
     QueueTraffic,
-    ReturnedCopy,
     busiest_queues,
 )
 from model.conversations.assembly import conversation_of
@@ -94,12 +94,6 @@ _WAITING = text(
     " AND queue = :queue ORDER BY number LIMIT :n) AS c"
     " JOIN events AS p ON p.id = c.event_id ORDER BY c.number"
 )
-_WAITING_BY_QUEUE = text(
-    "SELECT c.queue, c.copies, p.recorded_at"
-    " FROM (SELECT queue, count(*) AS copies, min(event_id) AS oldest FROM copies"
-    " WHERE trace_id = :trace AND queue NOT LIKE 'amq.%' GROUP BY queue) AS c"
-    " JOIN events AS p ON p.id = c.oldest"
-)
 _HELD_BY_QUEUE = text(
     "SELECT queue, count(*), min(recorded_at) FROM events"
     " WHERE trace_id = :trace AND settlement = 1 AND queue NOT LIKE 'amq.%' GROUP BY queue"
@@ -118,16 +112,16 @@ class Copies(Subject):
             func.count(),
             func.count(case((_copies.number <= newest, 1))),
             func.coalesce(func.max(_copies.number), 0),
-        ).where(*_in_queue(trace_id, queue))
+        ).where(_copies.trace_id == trace_id, _copies.queue == queue)
         return CopyNumbers(*(await connection.execute(query)).one())
 
     @reads
     async def back_in_queues(
         self, connection: AsyncConnection, trace_id: int, before: int
-    ) -> list[ReturnedCopy]:
-        """The copies of a trace that came back to a queue before a time (µs), and are there."""
+    ) -> list[QueueCopies]:
+        """The copies of a trace that came back to a queue before a time (µs), each alone."""
         query = back_in_queues(_events.trace_id == trace_id).where(_events.settled_at < before)
-        return [ReturnedCopy(*row) for row in await connection.execute(query)]
+        return [QueueCopies(*row) for row in await connection.execute(query)]
 
     @reads
     async def by_queue(
@@ -137,9 +131,10 @@ class Copies(Subject):
 
         Without queues that the broker named. Those of the queues beyond a bound are together.
         """
-        query = _HELD_BY_QUEUE if in_hand else _WAITING_BY_QUEUE
-        rows = await connection.execute(query, {"trace": trace_id})
-        return busiest_queues(QueueCopies(*row) for row in rows)
+        if in_hand:
+            rows = await connection.execute(_HELD_BY_QUEUE, {"trace": trace_id})
+            return busiest_queues(QueueCopies(*row) for row in rows)
+        return busiest_queues((await _waiting(connection, trace_id)).values())
 
     @reads
     async def of_queue(
@@ -161,7 +156,7 @@ class Copies(Subject):
             publishers.add(publisher, exchange, at, False)
         numbers = {number for number, _ in (*publishers, *receivers) if number is not None}
         names = await names_of(connection, trace_id, numbers)
-        count = select(func.count()).where(*_in_queue(trace_id, queue))
+        copies = (await _waiting(connection, trace_id, queue)).get(queue)
         return QueueTraffic(
             vhost=vhost,
             queue=queue,
@@ -169,9 +164,9 @@ class Copies(Subject):
             since=None if since is None else Microseconds(since),
             publishers=publishers.listed(names),
             receivers=receivers.listed(names),
-            waiting=(await connection.execute(count)).scalar_one(),
-            oldest=waiting[0].event_id if waiting else None,
-            oldest_at=Microseconds(waiting[0].recorded_at) if waiting else None,
+            waiting=copies.copies if copies else 0,
+            oldest=copies.event if copies else None,
+            oldest_at=Microseconds(copies.oldest) if copies else None,
         )
 
     @reads
@@ -253,8 +248,8 @@ class Copies(Subject):
         )
 
 
-def back_in_queues(of_traces: ColumnElement[bool]) -> Select[int, str]:
-    """The publishes and queues of copies that came back, and that nobody was handed again.
+def back_in_queues(of_traces: ColumnElement[bool]) -> Select[str, int, int, int]:
+    """The copies that came back, and that nobody was handed again: of each a `QueueCopies`.
 
     Those that are known to have left their queue since are left out.
     """
@@ -271,7 +266,7 @@ def back_in_queues(of_traces: ColumnElement[bool]) -> Select[int, str]:
         lost.queue == _events.queue,
         lost.at >= _events.settled_at,
     )
-    return select(_events.cause_id, _events.queue).where(
+    return select(_events.queue, literal(1), _events.settled_at, _events.cause_id).where(
         _events.id.in_(newest.limit(MOST_BACK).scalar_subquery()),
         _events.cause_id.is_not(None),
         _events.match != int(Match.dead_lettered),
@@ -280,8 +275,29 @@ def back_in_queues(of_traces: ColumnElement[bool]) -> Select[int, str]:
     )
 
 
-def _in_queue(trace_id: int, queue: str) -> tuple[ColumnElement[bool], ...]:
-    return _copies.trace_id == trace_id, _copies.queue == queue
+async def _waiting(
+    connection: AsyncConnection, trace_id: int, queue: str | None = None
+) -> dict[str, QueueCopies]:
+    """The copies that wait, by queue, or in one: never handed over, or back and not handed again.
+
+    Without a ``queue``, those that the broker named are left out.
+    """
+    names = _copies.queue, _events.queue
+    new_here, back_here = (n.not_like("amq.%") if queue is None else n == queue for n in names)
+    oldest_id = func.min(_copies.event_id).label("oldest")
+    of_queue = select(_copies.queue, func.count().label("copies"), oldest_id)
+    of_queue = of_queue.where(_copies.trace_id == trace_id, new_here)
+    new = of_queue.group_by(_copies.queue).subquery().c
+    timed = select(new.queue, new.copies, _events.recorded_at, _events.id)
+    timed = timed.where(_events.id == new.oldest)
+    returned = back_in_queues(_events.trace_id == trace_id).where(back_here)
+    rows = [*await connection.execute(timed), *await connection.execute(returned)]
+    by_queue: dict[str, QueueCopies] = {}
+    for copies in starmap(QueueCopies, rows):
+        others = by_queue.get(copies.queue, copies._replace(copies=0))
+        oldest = min(others, copies, key=lambda each: each.oldest)
+        by_queue[copies.queue] = oldest._replace(copies=others.copies + copies.copies)
+    return by_queue
 
 
 class _Flows(dict[tuple[int | None, str], tuple[int, int, int]]):

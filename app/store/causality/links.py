@@ -52,6 +52,10 @@ _LED_ON = text(
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = effect_id AND quiet)"
     " ORDER BY effect_id LIMIT :most)) AS naming"
 ).bindparams(bindparam("ids", expanding=True))
+# Quiet traffic included: a copy that was handed over does not wait.
+DELIVERIES = text(
+    "SELECT id FROM events WHERE cause_id IN :ids ORDER BY id LIMIT :most"
+).bindparams(bindparam("ids", expanding=True))
 _CAUSES = text(
     "SELECT id AS effect, cause_id AS cause, NULL AS rule, NULL AS kind"
     " FROM events WHERE id IN :ids AND cause_id >= :first AND NOT quiet"
@@ -204,29 +208,23 @@ async def conversations_of(
     return await rows_with(connection, query, _keys.event_id, ids)
 
 
+@dataclass(eq=False)
 class ConversationWalk:
     """Evident steps, and those of conversations: from deliveries to later publishes.
 
     A participant's part of a conversation is read a page at a time, from the event that led there;
-    the next page once the walk has come to the end of the last.
+    the next page once the walk has come to the end of the last. ``evident`` is None where the
+    caller follows evident steps itself.
     """
 
-    def __init__(
-        self,
-        connection: AsyncConnection,
-        trace_id: int,
-        evident: Evident | None,
-        direction: Direction,
-    ) -> None:
-        """``evident`` is None where the caller follows evident steps itself."""
-        self._connection = connection
-        self._trace_id = trace_id
-        self._evident = evident
-        self._direction = direction
-        leads, follows = EventType.received, EventType.published
-        self._lead_type, self._follow_type = (
-            (leads, follows) if direction == 1 else (follows, leads)
-        )
+    connection: AsyncConnection
+    trace_id: int
+    evident: Evident | None
+    direction: Direction
+
+    def __post_init__(self) -> None:
+        ends = EventType.received, EventType.published
+        self._lead_type, self._follow_type = ends[:: self.direction]
         # By participant and conversation: the nearest event from which its part is read.
         self._nearest: dict[tuple[int, bytes], int] = {}
         self._walked: set[int] = set()
@@ -238,15 +236,15 @@ class ConversationWalk:
     async def neighbours(self, ids: list[int]) -> dict[int, list[int]]:
         self._walked.update(ids)
         neighbours: dict[int, list[int]] = {event_id: [] for event_id in ids}
-        if self._evident is not None:
-            neighbours = await self._evident.neighbours(ids)
-        sharing = await conversations_of(self._connection, self._trace_id, ids)
-        sharing.sort(key=lambda row: self._direction * int(row.event_id))
+        if self.evident is not None:
+            neighbours = await self.evident.neighbours(ids)
+        sharing = await conversations_of(self.connection, self.trace_id, ids)
+        sharing.sort(key=lambda row: self.direction * int(row.event_id))
         for event_id, event_type, participant, key in sharing:
             if event_type != self._lead_type:
                 continue
             nearest = self._nearest.get((participant, key))
-            if nearest is None or self._direction * event_id < self._direction * nearest:
+            if nearest is None or self.direction * event_id < self.direction * nearest:
                 self._nearest[participant, key] = event_id
                 neighbours[event_id] += await self._page(event_id, participant, key, nearest)
         for event_id in ids:
@@ -256,11 +254,11 @@ class ConversationWalk:
 
     async def _page(self, cursor: int, participant: int, key: bytes, end: int | None) -> list[int]:
         """The next page of a participant's part of a conversation, before ``end``."""
-        forward = self._direction == 1
+        forward = self.direction == 1
         query = (
             select(_index.event_id)
             .join_from(searched_keys, tables.events, _events.id == _index.event_id)
-            .where(_index.trace_id == self._trace_id, _index.key == key)
+            .where(_index.trace_id == self.trace_id, _index.key == key)
             .where(is_searched_conversation(_index.roles))
             .where(
                 _events.participant == participant,
@@ -278,7 +276,7 @@ class ConversationWalk:
                 _index.event_id < end if forward else _index.event_id > end,
                 _index.run >= run_of(end) if forward else _index.run <= run_of(end),
             )
-        ids = list((await self._connection.execute(query)).scalars())
+        ids = list((await self.connection.execute(query)).scalars())
         if len(ids) < PAGE:
             return ids
         if ids[-1] in self._walked:  # the walk knows it already, and does not ask again

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, text
+from sqlalchemy import text
 
 from app.store.capture.gaps import in_span
 from app.store.causality import links
@@ -18,18 +17,18 @@ from app.store.conversations.dead_ends import DeadEnds
 from app.store.conversations.paces import paces_of
 from app.store.conversations.publishers import publishers_of
 from app.store.conversations.roots import Roots
+from app.store.database import tables
 from app.store.database.chunks import chunks
-from app.store.reading.events import read_in_chunks
+from app.store.reading.events import read_with_types
 from app.store.spans.imported import handling_times
 from app.stored.conversations import MOST_OTHER_ROOTS
 from model.conversations.assembly import conversation_of
 from model.conversations.consumers import LEAST_PATIENCE, PATIENCE, PublisherRecord
 from model.conversations.conversation import Conversation
 from model.conversations.pace import Pace
-from model.gaps import Gap
-from model.happened import Cause, ConversationEvent, causes_of, conversation_event, message_type_of
-from model.message_types import is_in_body
-from model.words import EventType, Via
+from model.happened import Cause, ConversationEvent, causes_of, conversation_event
+from model.times import now as present
+from model.words import EdgeKind, EventType, Via
 
 # The deliveries of a page's messages are read up to this many.
 MOST_DELIVERIES = 10_000
@@ -38,15 +37,14 @@ MOST_FOREIGN = 100
 # Events of each of several conversations that one walk finds, and of all in one step.
 MOST_EACH, MOST_A_STEP = 1_000, 10_000
 
-# Quiet traffic included: a copy that was handed over does not wait.
-_DELIVERIES = text(
-    "SELECT id FROM events WHERE cause_id IN :ids ORDER BY id LIMIT :most"
-).bindparams(bindparam("ids", expanding=True))
-
-
-def present() -> int:
-    """The present time (µs)."""
-    return time.time_ns() // 1_000
+# The time until a message that was rejected in a queue was handed over there again: of each the
+# longest, among the trace's newest dead letters.
+_DELAYS = text(
+    "SELECT d.queue, max(letter.recorded_at - d.recorded_at) FROM (SELECT id, recorded_at, queue"  # noqa: S608
+    f" FROM events WHERE trace_id = :trace AND {tables.FAILURES['died']} ORDER BY id DESC LIMIT 256"
+    ") AS letter JOIN edges ON edges.effect_id = letter.id AND edges.kind = :rejected"
+    " JOIN events AS d ON d.id = edges.cause_id AND d.queue = letter.queue GROUP BY d.queue"
+).bindparams(rejected=int(EdgeKind.rejected))
 
 
 class ConversationMembers(NamedTuple):
@@ -66,6 +64,7 @@ class Conversing(Roots):
     def __post_init__(self) -> None:
         self._dead_ends = DeadEnds(self, self._read, self.moment)
         self._known_paces: dict[int, Pace] = {}
+        self._delays: dict[str, int] | None = None  # by queue, the longest
 
     async def walk(
         self, roots: Sequence[int], via: Via, limit: int, cursor: int | None
@@ -119,15 +118,16 @@ class Conversing(Roots):
         """A page of a conversation, and the roots of others that led there."""
         first = min(page.roots)
         events = await self._read([*{first, *page.ids}])
-        root = events[first]
-        if first not in page.ids:
-            del events[first]
+        root = events[first] if first in page.ids else events.pop(first)
         separate = page.roots if via is Via.any else page.roots | await self._strays(events, page)
         events = await self._with_deliveries(events, separate)
         edge_causes = await self._edge_causes(events)
         # Publishes without a cause begin the walk; by keys, the delivery that led to them is known.
         begins = frozenset([first]) if via is Via.conversation else page.roots
-        causes = await self._causes(events, page, via, edge_causes, begins)
+        keys = await self.keys_of(events) if via is Via.conversation else {}
+        causes = causes_of(
+            events, edge_causes, via, roots=begins, members=page.members, shared_keys=keys
+        )
         outer = (edge_causes[message] for message in edge_causes.keys() - page.roots)
         foreign = sorted({cause.event for edges in outer for cause in edges} - {*page.members})
         other_roots: list[int] = []
@@ -142,22 +142,10 @@ class Conversing(Roots):
             via = Via.links  # which is all that holds it together
         publishers = await publishers_of(self, events.values(), via)
         ends = await self._ends_among(events, causes, publishers)
-        conversation = conversation_of(
-            root,
-            events.values(),
-            causes,
-            via=via,
-            origins=page.roots,
-            spans=await self._handling_times(events),
-            publishers=publishers,
-            dead_ends=ends,
-            paces=await self._paces(events, ends),
-            losses=await losses_of(self.connection, self.trace_id, events),
-            gaps=await self._gaps(events),
-            truncated=truncated,
-            now=self.moment,
-        )
-        return conversation, other_roots
+        parts = await self._surroundings(events, publishers, ends)
+        parts |= {"spans": await self._handling_times(events), "origins": page.roots}
+        parts |= {"via": via, "truncated": truncated}
+        return conversation_of(root, events.values(), causes, **parts), other_roots
 
     async def describe_alone(self, root: int, via: Via) -> Conversation | None:
         """A root's conversation; None if it begins elsewhere."""
@@ -179,8 +167,6 @@ class Conversing(Roots):
                 of_message[event.cause].append(event.id)
         edge_causes = await self._edge_causes(events)
         publishers = await publishers_of(self, events.values(), Via.links)
-        losses = await losses_of(self.connection, self.trace_id, events)
-        gaps = await self._gaps(events)
         ends = set[int]()
         parts: dict[int, tuple[dict[int, ConversationEvent], dict[int, tuple[Cause, ...]]]] = {}
         for root, ids in reached.items():
@@ -189,26 +175,43 @@ class Conversing(Roots):
             ids.add(root)
             ids.update(delivery for message in [*ids] for delivery in of_message.get(message, ()))
             members = {event_id: events[event_id] for event_id in ids if event_id in events}
-            page = ConversationMembers(sorted(ids), frozenset([root]), ids)
-            causes = await self._causes(members, page, Via.links, edge_causes, page.roots)
+            causes = causes_of(
+                members, edge_causes, Via.links, roots=[root], members=ids, shared_keys={}
+            )
             ends |= await self._ends_among(members, causes, publishers)
             parts[root] = members, causes
-        paces = await self._paces(events, ends)
+        known = await self._surroundings(events, publishers, ends)
         return [
-            conversation_of(
-                events[root],
-                members.values(),
-                causes,
-                publishers=publishers,
-                dead_ends=ends,
-                paces=paces,
-                losses=losses,
-                gaps=gaps,
-                truncated=root in cut,
-                now=self.moment,
-            )
+            conversation_of(events[root], members.values(), causes, truncated=root in cut, **known)
             for root, (members, causes) in parts.items()
         ]
+
+    async def _surroundings(
+        self,
+        events: Mapping[int, ConversationEvent],
+        publishers: Mapping[int, PublisherRecord],
+        ends: Collection[int],
+    ) -> dict[str, Any]:
+        """Arguments of `conversation_of`: all that is known of some events beside their causes."""
+        unsettled = [e for e in events.values() if e.queue and e.settlement is None]
+        if unsettled and self._delays is None:
+            rows = await self.connection.execute(_DELAYS, {"trace": self.trace_id})
+            self._delays = {row[0]: row[1] for row in rows}
+        delays = self._delays or {}
+        span = min(events, default=0), max(events, default=0) + 1
+        return {
+            "publishers": publishers,
+            "dead_ends": ends,
+            "returning": {
+                event.id
+                for event in unsettled
+                if event.recorded_at > self.moment - 2 * delays.get(event.queue or "", 0)
+            },
+            "paces": await self._paces(events, ends),
+            "losses": await losses_of(self.connection, self.trace_id, events),
+            "gaps": await in_span(self.connection, self.dialect, self.trace_id, *span),
+            "now": self.moment,
+        }
 
     async def _ends_among(
         self,
@@ -230,7 +233,7 @@ class Conversing(Roots):
     async def _paces(
         self, events: Mapping[int, ConversationEvent], ends: Collection[int]
     ) -> Mapping[int, Pace]:
-        """The paces of those who were at work just now: publishers, and who has dead ends."""
+        """The paces of those who were at work just now, or were handed several messages."""
         times = [event.recorded_at for event in events.values()]
         span = max(times, default=0) - min(times, default=0)
         recent_from = self.moment - max(LEAST_PATIENCE, PATIENCE * span)
@@ -240,24 +243,16 @@ class Conversing(Roots):
             if event.recorded_at > recent_from
             if event.type is EventType.published or event.id in ends
         }
-        self._known_paces |= await paces_of(self, recent - self._known_paces.keys())
+        # A participant that was handed several here may be through with all of them.
+        received = Counter(e.participant for e in events.values() if e.type is EventType.received)
+        several = {participant for participant, times in received.items() if times > 1}
+        new = (recent | several) - self._known_paces.keys()
+        self._known_paces |= await paces_of(self, new, self.moment)
         return self._known_paces
 
-    async def _gaps(self, events: Collection[int]) -> list[Gap]:
-        span = min(events, default=0), max(events, default=0) + 1
-        return await in_span(self.connection, self.dialect, self.trace_id, *span)
-
     async def _read(self, ids: Sequence[int]) -> dict[int, ConversationEvent]:
-        read: dict[int, ConversationEvent] = {}
-        in_body: list[int] = []
-        async for event in read_in_chunks(self.connection, ids, frozenset({"properties"})):
-            read[event.id] = conversation_event(event)
-            if is_in_body(event.properties):
-                in_body.append(event.id)
-        with_body = frozenset[str]({"properties", "payload"})
-        async for event in read_in_chunks(self.connection, in_body, with_body):
-            read[event.id] = read[event.id]._replace(message_type=message_type_of(event))
-        return dict(sorted(read.items()))
+        events = read_with_types(self.connection, ids)
+        return dict(sorted([(event.id, conversation_event(event)) async for event in events]))
 
     async def _strays(
         self, events: Mapping[int, ConversationEvent], page: ConversationMembers
@@ -283,7 +278,7 @@ class Conversing(Roots):
         ids: list[int] = []
         for chunk in chunks(publishes):
             binds = {"ids": chunk, "most": MOST_DELIVERIES - len(ids)}
-            ids += (await self.connection.execute(_DELIVERIES, binds)).scalars()
+            ids += (await self.connection.execute(links.DELIVERIES, binds)).scalars()
         unread = [event_id for event_id in ids if event_id not in events]
         known = {**events, **(await self._read(unread) if unread else {})}
         selection |= {event_id: known[event_id] for event_id in ids}
@@ -302,19 +297,6 @@ class Conversing(Roots):
         for effect in self.overlay.causes.keys() & events.keys():
             causes.setdefault(effect, []).extend(self.overlay.causes[effect])
         return causes
-
-    async def _causes(
-        self,
-        events: Mapping[int, ConversationEvent],
-        page: ConversationMembers,
-        via: Via,
-        edge_causes: Mapping[int, Sequence[Cause]],
-        begins: frozenset[int],
-    ) -> dict[int, tuple[Cause, ...]]:
-        keys = await self.keys_of(events) if via is Via.conversation else {}
-        return causes_of(
-            events, edge_causes, via, roots=begins, members=page.members, shared_keys=keys
-        )
 
     async def _handling_times(self, events: Mapping[int, ConversationEvent]) -> dict[int, int]:
         """Handling times of deliveries by their consumers' spans (µs)."""

@@ -265,7 +265,7 @@ async def _waiting(
     own = select(_traces.id)
     own = own if vhosts is None else own.where(_traces.vhost.in_(vhosts))
     returned = back_in_queues(_events.trace_id.in_(own)).order_by(_events.id).limit(MOST_WAITING)
-    back = (await connection.execute(returned)).scalars().all()
+    back = (await connection.execute(returned)).scalars("cause_id").all()
     return [*new, *back], MOST_WAITING in (len(new), len(back))
 
 

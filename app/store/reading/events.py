@@ -16,18 +16,16 @@ from app.store.database.chunks import chunks
 from app.stored.reading import EventList, shares
 from model.blocks import MAX_ID
 from model.event import ALL_LARGE, FIELDS, Event, Field, Kind, Large
+from model.message_types import is_in_body
 
 _events = tables.events.c
 _traces = tables.traces.c
-
-# The greatest possible id; no database stores a greater one.
 
 # Texts and bytes up to this length come with their row, the others of an event by themselves: a
 # page of ordinary messages is one query, and one of large payloads is not in memory at once.
 LIGHT = 1_024
 # Long values are read at once up to this many bytes in all.
 AT_ONCE = 1 << 20
-
 
 _JOIN = (
     tables.events.join(tables.traces, _traces.id == _events.trace_id)
@@ -42,13 +40,11 @@ _DECODERS: dict[Kind, Callable[[Any], Any]] = {
 }
 
 
-def _decoder(field: Field) -> Callable[[Any], Any] | None:
-    return field.type if field.kind == "word" else _DECODERS.get(field.kind)
-
-
 # Fields whose value is not the column's, by position.
 _DECODED = [
-    (position, decode) for position, field in enumerate(FIELDS) if (decode := _decoder(field))
+    (position, field.type if field.kind == "word" else _DECODERS[field.kind])
+    for position, field in enumerate(FIELDS)
+    if field.kind in ("word", *_DECODERS)
 ]
 # Lists that every event has: where one is None it was left out for its length.
 _NEVER_NULL = [
@@ -100,6 +96,18 @@ async def read_in_chunks(
         for share in shares([*events.heavy], events.heavy, AT_ONCE):
             for event in await by_ids(connection, share, large):
                 yield event
+
+
+async def read_with_types(connection: AsyncConnection, ids: Sequence[int]) -> AsyncIterator[Event]:
+    """As `read_in_chunks`, with properties, and with bodies where only these may say the type."""
+    in_body: list[int] = []
+    async for event in read_in_chunks(connection, ids, frozenset({"properties"})):
+        if is_in_body(event.properties):
+            in_body.append(event.id)
+        else:
+            yield event
+    async for event in read_in_chunks(connection, in_body, frozenset({"properties", "payload"})):
+        yield event
 
 
 @functools.cache

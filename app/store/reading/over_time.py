@@ -83,7 +83,8 @@ async def histogram(
     exact = Histogram(Microseconds(start_time), Duration(width), buckets, counted_since)
     if start is None or counted_since is None:
         return exact
-    if criteria.is_of_times_alone and await _are_all(connection, numbers):
+    others = select(func.count()).where(_traces.events > 0, _traces.id.not_in(numbers))
+    if criteria.is_of_times_alone and not (await connection.execute(others)).scalar_one():
         return await _estimate(connection, exact, first, start)
     first_whole = _bucket_of(exact, counted_since) + 1
     uncounted = (Bucket(bucket.at) for bucket in buckets[:first_whole])
@@ -157,8 +158,3 @@ def _spread(sums: list[float], count: int, left: float, right: float) -> None:
     for n in range(max(0, int(left)), min(len(sums) - 1, int(right)) + 1):
         inside = min(n + 1.0, right) - max(float(n), left)
         sums[n] += count * (inside / length if length > 0 else 1.0)
-
-
-async def _are_all(connection: AsyncConnection, numbers: Sequence[int]) -> bool:
-    query = select(func.count()).where(_traces.events > 0, _traces.id.not_in(numbers))
-    return bool((await connection.execute(query)).scalar_one() == 0)

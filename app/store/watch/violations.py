@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, and_, case, exists, func, not_, or
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import filters
+from app.store.database.chunks import columns, filters
 from app.store.database.subject import Subject, reads, writes
 from app.stored.assertions import (
     Notification,
@@ -118,17 +118,16 @@ class Violations(Subject):
 
 def _due(moment: int) -> Select[Any]:
     """The violations to tell in one request each: the first of each assertion before any second."""
+    of_unit = columns(_violations, "trace_id assertion summary")
     own_unit = case((_violations.summary.is_(None), _violations.id), else_=0)
     units = (
         select(
             func.min(_violations.id).label("id"),
             func.min(_violations.next_at).label("next_at"),
-            _violations.trace_id,
-            _violations.assertion,
-            _violations.summary,
+            *of_unit,
         )
         .where(*_is_due(moment))
-        .group_by(_violations.trace_id, _violations.assertion, _violations.summary, own_unit)
+        .group_by(*of_unit, own_unit)
         .subquery()
     )
     unit = units.c

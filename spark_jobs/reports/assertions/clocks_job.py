@@ -39,6 +39,7 @@ from spark_jobs.reports.report_request import Json, ReportRequest
 
 # The newest messages of one key and type that are compared, each with each of the other type.
 MOST_TOGETHER = 500
+_TOO_MANY = f"more than {MOST_TOGETHER} messages share {{}}: only the newest were compared"
 
 CONVERSATION = "conversation"
 
@@ -64,15 +65,12 @@ def by_clocks(
                 parts = rows.repartition(tasks_at_a_time(spark), "key")
                 by_key = parts.sortWithinPartitions("key", F.desc("id"))
                 doubtful = period.history.doubtful(period.trace, *period.ids)
-                compare = _comparison(number, claim, doubtful, is_sure=_is_sure(period))
+                is_sure = not period.gaps and not period.sound.doubts
+                compare = _comparison(number, claim, doubtful, is_sure=is_sure)
                 yield by_key.mapInArrow(compare, _FINDING_ROW)
         elif isinstance(claim, Precedence):
             is_sure = is_complete_to_its_end(period, gaps) and not period.sound.doubts
             yield _past_findings(spark, request, period, number, claim, is_sure=is_sure)
-
-
-def _is_sure(period: Period) -> bool:
-    return not period.gaps and not period.sound.doubts
 
 
 def is_complete_to_its_end(period: Period, gaps: Sequence[Gap]) -> bool:
@@ -176,7 +174,8 @@ def _comparison(
         rows = (row for batch in batches for row in batch.to_pylist())
         for key, key_rows in groupby(rows, key=lambda row: row["key"]):
             if key is None:
-                yield batch_of([_unread(number, claim, next(key_rows))])
+                sentence = f"its body is not stored as a whole, so that {claim.key} is not known"
+                yield batch_of([_unknown(number, sentence, next(key_rows))])
                 continue
             sides: tuple[list[Json], list[Json]] = ([], [])
             is_cut = False
@@ -192,7 +191,7 @@ def _comparison(
                 _pair(number, claim, key, a, b, doubtful, is_sure) for a, b in pairs.values()
             ]
             if is_cut and sides[0] and sides[1]:
-                results.append(_too_many(number, key, sides[0][0]))
+                results.append(_unknown(number, _TOO_MANY.format(key), sides[0][0]))
             if results:
                 yield batch_of([row for row in results if row is not None])
 
@@ -224,14 +223,7 @@ def _pair(
     return row_of(number, judgement, second["root"], second["at"])
 
 
-def _unread(number: int, claim: NeverConcurrent, newest: Json) -> Json:
-    sentence = f"its body is not stored as a whole, so that {claim.key} is not known"
-    judgement = Judgement(AssertionVerdict.unknown, newest["id"], sentence)
-    return row_of(number, judgement, newest["root"], newest["at"])
-
-
-def _too_many(number: int, key: str, newest: Json) -> Json:
-    sentence = f"more than {MOST_TOGETHER} messages share {key}: only the newest were compared"
+def _unknown(number: int, sentence: str, newest: Json) -> Json:
     judgement = Judgement(AssertionVerdict.unknown, newest["id"], sentence)
     return row_of(number, judgement, newest["root"], newest["at"])
 
@@ -257,17 +249,14 @@ def _past_findings(
         for batch in batches:
             rows = []
             for event in batch.to_pylist():
-                is_ours = begin <= event["recorded_at"] < end and _is_delivery(event)
+                is_delivery = event["type"] == EventType.received and not event["quiet"]
+                is_ours = is_delivery and begin <= event["recorded_at"] < end
                 if is_ours and claim.subject.fits(name := type_in(event)):
                     result = past_of(event, name, claim, starts, is_sure=is_sure)
                     rows.append(row_of(number, result, None, event["recorded_at"]))
             yield batch_of(rows)
 
     return events.mapInArrow(findings, _FINDING_ROW)
-
-
-def _is_delivery(event: Json) -> bool:
-    return event["type"] == EventType.received and not event["quiet"]
 
 
 def _firsts(events: DataFrame, claim: Precedence) -> list[First]:
