@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from itertools import accumulate, repeat
+from typing import Any, ClassVar, Self
 
 from app.errors import OutageError
 
@@ -29,6 +32,11 @@ async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
     return event.is_set()
 
 
+def pauses(first: float, longest: float) -> Iterator[float]:
+    """Pauses (s) that double, for as long as something is away."""
+    return accumulate(repeat(longest), lambda pause, most: min(2 * pause, most), initial=first)
+
+
 class Background:
     """A task that goes on until it is stopped."""
 
@@ -40,6 +48,12 @@ class Background:
 
     async def stop(self) -> None:
         await end(self._task)
+
+    def run_in(self, stack: AsyncExitStack) -> Self:
+        """Start it, and stop it with the stack."""
+        self.start()
+        stack.push_async_callback(self.stop)
+        return self
 
     async def run(self) -> None:
         raise NotImplementedError

@@ -19,9 +19,9 @@ import logging
 import os
 import re
 import signal
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -49,22 +49,15 @@ VARIABLES = re.compile(
 _OF_PATHS = re.compile(r"PYTHONPATH|\w*(HOME|DIR|FILE)")
 
 
+@dataclass(eq=False)
 class Child(Generic[T]):
     """A child that was started. Its lines are read as the type given to `start`."""
 
-    def __init__(
-        self,
-        process: Process,
-        stdin: asyncio.StreamWriter,
-        stdout: asyncio.StreamReader,
-        says: type[T],
-        errors: asyncio.Task[None] | None,
-    ) -> None:
-        self._process = process
-        self._stdin = stdin
-        self._stdout = stdout
-        self._decode = msgspec.json.Decoder(says).decode
-        self._errors = errors
+    _process: Process
+    _stdin: asyncio.StreamWriter
+    _stdout: asyncio.StreamReader
+    _decode: Callable[[bytes], T]
+    _errors: asyncio.Task[None] | None
 
     @classmethod
     async def start(
@@ -96,7 +89,8 @@ class Child(Generic[T]):
         errors = None
         if hear is not None and process.stderr is not None:
             errors = asyncio.create_task(_listen(process.stderr, hear))
-        child = cls(process, process.stdin, process.stdout, says, errors)
+        decode = msgspec.json.Decoder(says).decode
+        child = cls(process, process.stdin, process.stdout, decode, errors)
         try:
             for seconds in weigh(child.pid):
                 await asyncio.sleep(seconds)
@@ -170,20 +164,6 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def _absolute(paths: str) -> str:
     """Paths as they mean here; to Python an empty one is the folder that it runs in."""
     return os.pathsep.join(str(Path(path).absolute()) for path in paths.split(os.pathsep) if path)
-
-
-async def orders_of_service(line_bytes: int) -> asyncio.StreamReader:
-    """In a child: the lines that the service sends."""
-    orders = asyncio.StreamReader(limit=line_bytes)
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
-    return orders
-
-
-def tell_service(message: object) -> None:
-    """In a child: answer with a line."""
-    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
-    sys.stdout.buffer.flush()
 
 
 async def _listen(stderr: asyncio.StreamReader, hear: Callable[[list[str]], None]) -> None:

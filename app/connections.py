@@ -11,6 +11,7 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 from uvicorn.middleware.proxy_headers import _TrustedHosts
@@ -32,6 +33,7 @@ class HeldConnection(Protocol):
     def give_up(self) -> None: ...
 
 
+@dataclass(eq=False)
 class Admission:
     """Admits connections within both bounds, and ends a waiting one to make room for a new one.
 
@@ -41,20 +43,15 @@ class Admission:
     for many clients, so only the total bounds it.
     """
 
-    def __init__(
-        self,
-        capacity: int,
-        capacity_of_one: int,
-        metrics: HttpMetrics,
-        *,
-        proxies: tuple[str, ...] = (),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.capacity = capacity
-        self.capacity_of_one = capacity_of_one
-        self._metrics = metrics
-        self._proxies = _TrustedHosts(list(proxies))
-        self._clock = clock
+    capacity: int
+    capacity_of_one: int
+    metrics: HttpMetrics
+    _: KW_ONLY
+    proxies: tuple[str, ...] = ()
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._proxies = _TrustedHosts(list(self.proxies))
         self._network: dict[HeldConnection, str] = {}
         self._held_by: Counter[str] = Counter()
         self._idle: dict[HeldConnection, None] = {}  # longest waiting first
@@ -76,7 +73,7 @@ class Admission:
             return False
         self._network[connection] = network
         self._held_by[network] += 1
-        self._metrics.connections.set(len(self))
+        self.metrics.connections.set(len(self))
         self.waits(connection)
         return True
 
@@ -97,10 +94,10 @@ class Admission:
             self._held_by[network] -= 1
             if not self._held_by[network]:
                 del self._held_by[network]
-            self._metrics.connections.set(len(self))
+            self.metrics.connections.set(len(self))
 
     def cut(self, state: str) -> None:
-        self._metrics.cut.labels(state).inc()
+        self.metrics.cut.labels(state).inc()
 
     def _make_room(self, network: str | None = None) -> bool:
         """End the connection that has waited longest, of all or of a network; False if none has."""
@@ -113,9 +110,9 @@ class Admission:
         return False
 
     def _refuse(self, limit: str, sentence: str) -> None:
-        self._metrics.refused.labels(limit).inc()
+        self.metrics.refused.labels(limit).inc()
         self._refused_since_log += 1
-        moment = self._clock()
+        moment = self.clock()
         if moment - self._logged_at >= _LOG_EVERY:
             logger.warning(
                 "%d connection(s) refused: %s connections, all with requests under way "

@@ -24,26 +24,25 @@ from app.api.services import ServiceParts
 from app.api.signin.auth import authenticator
 from app.api.streams import Subscribers
 from app.api.tail import Tail
-from app.broker.lengths import ready_in
+from app.background import end
+from app.broker.connection import ready_in
 from app.broker.management import ManagementApi
 from app.broker.opening import BrokerParts
 from app.broker.provider import IdentityProvider
-from app.collector.opening import open_following, open_span_jobs
+from app.collector.following import Following
 from app.errors import ItcError, SettingsError
 from app.extras import check_spark
 from app.jobs.opening import open_folders, open_jobs
-from app.restamp.opening import open_restamps, previews
+from app.restamp.replay import previews
 from app.settings import Settings
 from app.store.opening import open_store
 from app.store.store import Store
+from app.traces.connectionwatch import ConnectionWatch
 from app.traces.holding.claims import LEASE_SECONDS, Claims
-from app.traces.opening import (
-    open_traces,
-    pipeline_settings,
-    watch_connections,
-    watch_spans,
-)
-from app.traces.pipeline import PipelineSettings
+from app.traces.opening import pipeline_settings
+from app.traces.registry import TraceRegistry
+from app.traces.runs.introductions import Introductions
+from app.traces.spanwatch import SpanWatch
 from app.tracker.links import BUILT_IN, Rule, Rules
 from app.watch.opening import open_watches
 
@@ -98,14 +97,12 @@ class Closing:
         async def finish() -> None:
             if self.stopping.is_set():
                 await asyncio.wait({task}, timeout=self.seconds_left())
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await end(task)
 
         return finish
 
     async def end(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
 
     async def _give_up(self) -> None:
         await self.stopping.wait()
@@ -122,7 +119,8 @@ class Closing:
 async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
     service = secrets.token_hex(8)
     async with AsyncExitStack() as stack:
-        pipeline = _pipeline(settings)
+        rules_of_all = link_rules(settings.link_rules, built_in=settings.links)
+        pipeline = pipeline_settings(settings, rules_of_all)
         closing = Closing(settings.shutdown_seconds)
         stack.push_async_callback(closing.end)
         store = await open_store(stack, settings, service, pipeline.found_by)
@@ -132,14 +130,15 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
             _say_what_there_is(settings, broker.management), name="greeting"
         )
         stack.callback(greeting.cancel)
-        connections = watch_connections(stack, store, broker)
-        spans = watch_spans(stack, settings, store)
-        traces = open_traces(store, broker, pipeline, service)
+        connections = ConnectionWatch(store.connections, broker.announcements()).run_in(stack)
+        spans = None
+        if settings.otlp:
+            spans = SpanWatch(store.spans, settings.retention_days).run_in(stack)
+        introductions = Introductions(store.connections, broker.announcements())
+        traces = TraceRegistry(store, broker.source, pipeline, introductions, service)
         folders = open_folders(settings)
-        restamps = open_restamps(
-            settings, traces.here.paused, folders.archives, pipeline.link_rules
-        )
-        jobs = open_jobs(settings, store.jobs, {**restamps, **open_span_jobs(settings)})
+        rules = [rule.to_json() for rule in rules_of_all]
+        jobs = open_jobs(settings, store.jobs, traces.here.paused, folders.archives, rules)
         claims = Claims(
             store.services,
             traces.here,
@@ -164,7 +163,10 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
         await jobs.start()
         stack.push_async_callback(jobs.stop)
         open_watches(stack, settings, store, traces.here)
-        following = open_following(stack, settings, traces.here)
+        following = None
+        if settings.export_shares:
+            portable = msgspec.json.encode(settings.portable())
+            following = Following(portable, traces.here).run_in(stack)
         budget, searches = ByteBudget(), Searches()
         intake = IntakeBounds(days=settings.retention_days)
         yield ServiceParts(
@@ -200,11 +202,6 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
             link_rules=pipeline.rules_of_all,
             stopping=closing.stopping,
         )
-
-
-def _pipeline(settings: Settings) -> PipelineSettings:
-    rules = link_rules(settings.link_rules, built_in=settings.links)
-    return pipeline_settings(settings, rules)
 
 
 def link_rules(path: Path | None, *, built_in: bool) -> tuple[Rule, ...]:

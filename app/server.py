@@ -24,7 +24,7 @@ from app import protocol
 from app.api.layers import bodies
 from app.connections import descriptors, open_admission, raise_descriptors
 from app.errors import SettingsError
-from app.garbage import tune_garbage_collection
+from app.interpreter import tune_interpreter
 from app.protocol import ConnectionPhase, GuardedProtocol
 from app.round_robin import Turns
 from app.settings import Settings
@@ -88,7 +88,7 @@ async def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> No
     """Serve until SIGTERM, SIGINT or SIGHUP, then stop in order: streams, requests, parts."""
     server = Server(configuration(app, settings))
     async with app.router.lifespan_context(app):
-        tune_garbage_collection()
+        tune_interpreter()
         with _signals_to(server, app):
             host, port = listener.getsockname()[:2]
             logger.info("listening on http://%s:%s", f"[{host}]" if ":" in host else host, port)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ import pamqp.decode
 from aio_pika.abc import UnderlayConnection
 from aiormq.abc import AbstractChannel, AbstractConnection
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
+from aiormq.exceptions import AMQPChannelError
 from yarl import URL
 
 from app.broker._wire import DeliverySplitter
@@ -245,3 +246,28 @@ async def log_in(amqp_url: str, vhost: str, seconds: float) -> None:
         connection = VhostConnection(url, vhost)
         await connection.connect(timeout=seconds)
         await connection.leave()
+
+
+async def ready_in(amqp_url: str, vhost: str, queues: Collection[str]) -> Mapping[str, int]:
+    """The number of messages ready in each of some queues; without those that do not say.
+
+    As of this moment: the management API's are some seconds old. A passive declaration needs no
+    rights. Raises `OutageError`.
+    """
+    url = URL(amqp_url)
+    lengths: dict[str, int] = {}
+    with outages(BrokerAddress.of(url, vhost)):
+        connection = VhostConnection(url, vhost)
+        await connection.connect(timeout=CONNECT_SECONDS)
+        try:
+            for queue in queues:
+                channel = await connection.channel(publisher_confirms=False)
+                raw = await channel.get_underlay_channel()
+                try:
+                    declared = await raw.queue_declare(queue, passive=True, timeout=CONNECT_SECONDS)
+                except AMQPChannelError:  # it is gone, or exclusive
+                    continue
+                lengths[queue] = declared.message_count or 0
+        finally:
+            await connection.leave()
+    return lengths

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import KW_ONLY, InitVar, dataclass
 from hashlib import sha256
 from typing import TypeVar
 
@@ -387,29 +388,25 @@ def _hash(messages: Sequence[Arrival]) -> None:
 AnyStream = TypeVar("AnyStream", bound=TraceStream)
 
 
+@dataclass(eq=False)
 class Firehose:
-    """Opens streams: one connection to the broker for each trace."""
+    """Opens streams: one connection to the broker for each trace.
 
-    def __init__(
-        self,
-        amqp_url: str,
-        *,
-        bounds: QueueBounds,
-        queue: str = TRACE_QUEUE,
-        owner: str | None = None,
-        service: str | None = None,
-    ) -> None:
-        """Use the account in ``amqp_url``; its path is ignored.
+    By the account in ``amqp_url``; its path is ignored. Two services that trace the same virtual
+    host into two databases need different names of ``queue``; by ``owner``, our database's name,
+    they notice if they do not. The broker shows ``service``, this one's id, with its connections.
+    """
 
-        Two services that trace the same virtual host into two databases need different names of
-        ``queue``; by ``owner``, our database's name, they notice if they do not. The broker shows
-        ``service``, this one's id, with its connections.
-        """
-        self.owner = owner
-        self._properties = {} if service is None else {SERVICE_PROPERTY: service}
+    amqp_url: InitVar[str]
+    _: KW_ONLY
+    bounds: QueueBounds
+    queue: str = TRACE_QUEUE
+    owner: str | None = None
+    service: str | None = None
+
+    def __post_init__(self, amqp_url: str) -> None:
+        self._properties = {} if self.service is None else {SERVICE_PROPERTY: self.service}
         self._url = URL(amqp_url)
-        self.queue = queue
-        self.bounds = bounds
 
     @asynccontextmanager
     async def open(self, vhost: str, reading: Reading) -> AsyncIterator[TraceStream]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeVar
 
 import httpx2
@@ -94,24 +95,21 @@ def _settings(client_id: Any, url: Any, more: dict[str, Any]) -> OAuthSettings |
     return OAuthSettings(client_id, metadata, scope)
 
 
+@dataclass(eq=False)
 class IdentityProvider:
-    """The provider that the broker names, asked by the service."""
+    """The provider that the broker names, asked by the service.
 
-    def __init__(
-        self,
-        settings: Callable[[], Awaitable[OAuthSettings | None]],
-        client_id: str | None = None,
-        scope: str | None = None,
-        *,
-        transport: httpx2.AsyncBaseTransport | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """``settings`` asks the broker; ``client_id`` and ``scope`` are this page's own, if any."""
-        self._ask = settings
-        self._client_id = client_id
-        self._scope = scope
-        self._clock = clock
-        self._transport = transport
+    ``ask`` asks the broker for it; ``client_id`` and ``scope`` are this page's own, if any.
+    """
+
+    ask: Callable[[], Awaitable[OAuthSettings | None]]
+    client_id: str | None = None
+    scope: str | None = None
+    _: KW_ONLY
+    transport: httpx2.AsyncBaseTransport | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._settings: OAuthSettings | None = None
         self._endpoints: Endpoints | None = None  # of these settings
         self._until = 0.0
@@ -129,8 +127,8 @@ class IdentityProvider:
         settings, endpoints = known
         return ProviderClient(
             endpoints.authorization_endpoint,
-            self._client_id or settings.client_id,
-            self._scope or settings.scope,
+            self.client_id or settings.client_id,
+            self.scope or settings.scope,
         )
 
     async def redeem(self, code: str, verifier: str, redirect_uri: str) -> str:
@@ -144,7 +142,7 @@ class IdentityProvider:
             "code": code,
             "code_verifier": verifier,
             "redirect_uri": redirect_uri,
-            "client_id": self._client_id or settings.client_id,
+            "client_id": self.client_id or settings.client_id,
         }
         response = await self._send("POST", endpoints.token_endpoint, data=form)
         if response.is_client_error:
@@ -153,11 +151,11 @@ class IdentityProvider:
 
     async def _look_up(self) -> OAuthSettings | None:
         """The provider that the broker names."""
-        if self._clock() >= self._until:
-            settings = await self._ask()
+        if self.clock() >= self._until:
+            settings = await self.ask()
             if settings != self._settings:
                 self._settings, self._endpoints = settings, None
-            self._until = self._clock() + BELIEVED_SECONDS
+            self._until = self.clock() + BELIEVED_SECONDS
         return self._settings
 
     async def _describe(self) -> tuple[OAuthSettings, Endpoints] | None:
@@ -169,12 +167,12 @@ class IdentityProvider:
         return settings, self._endpoints
 
     async def _send(self, method: str, url: str, **options: Any) -> httpx2.Response:
-        is_tls = url.startswith("https:") and self._transport is None
+        is_tls = url.startswith("https:") and self.transport is None
         try:
             async with httpx2.AsyncClient(
                 verify=httpx2.create_ssl_context() if is_tls else False,
                 timeout=TIMEOUT_SECONDS,
-                transport=self._transport,
+                transport=self.transport,
                 trust_env=False,
                 headers={"accept": "application/json"},
             ) as client:

@@ -353,10 +353,6 @@ class TraceSource:
         """Tell whether the broker may move messages untraced; raises `OutageError`."""
         return await self._management.may_move_unseen()
 
-    async def has_admin_script(self) -> bool:
-        """Tell whether the broker comes with the script `rabbitmqadmin`; raises `OutageError`."""
-        return await self._management.has_admin_script()
-
     async def _bound_keys(self, vhost: str) -> frozenset[str]:
         bindings = await self._management.bindings(vhost)
         return keys_bound_to(bindings, self._firehose.queue)

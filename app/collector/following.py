@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from app.background import Background, end
 from app.children import Child
-from app.errors import OutageError
-from app.jobs.process import error_of
-from app.stored.jobs import Answer, Json, Report
+from app.jobs.children import SENDER, open_child
+from app.stored.jobs import Answer
 from model.times import now
 
 if TYPE_CHECKING:
@@ -23,9 +18,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MODULE = "app.collector.process"
-COMMAND = (sys.executable, "-m", MODULE)
-LINE_BYTES = 1 << 20
 MOST_LAG = 2_000  # waiting trace messages: beyond that, capture has the machine to itself
 TELL_SECONDS = 1.0
 PAUSE_SECONDS = 5.0  # before it is started again
@@ -42,7 +34,6 @@ class Following(Background):
 
     settings: bytes
     traces: TracesHere
-    command: Sequence[str] = COMMAND
     since: int = field(default_factory=now)
     waits_for: str | None = field(default=None, init=False)
 
@@ -57,21 +48,17 @@ class Following(Background):
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _run_once(self) -> None:
-        child = await Child.start(self.command, Answer, line_bytes=LINE_BYTES)
-        telling: asyncio.Task[None] | None = None
-        try:
-            child.write(msgspec.Raw(self.settings))
-            child.write({})
+        async with open_child(SENDER, self.settings, {}) as child:
             telling = asyncio.create_task(self._tell(child))
-            self.waits_for = None
-            while (answer := await child.read()) is not None:
-                self._hear(answer)
-        finally:
-            await end(telling)
-            await child.kill()
+            try:
+                self.waits_for = None
+                while (answer := await child.read()) is not None:
+                    self._hear(answer)
+            finally:
+                await end(telling)
 
     def _hear(self, answer: Answer) -> None:
-        if answer.say == "waits":
+        if answer.say in ("waits", "error"):
             if self.waits_for is None:
                 log.warning("spans wait: %s", answer.reason)
             self.waits_for = answer.reason
@@ -85,31 +72,3 @@ class Following(Background):
             lags = any((snapshot.lag or 0) > MOST_LAG for snapshot in snapshots.values())
             child.write({"since": self.since, "traces": [*snapshots], "lags": lags})
             await asyncio.sleep(TELL_SECONDS)
-
-
-@dataclass(eq=False)
-class SpanJobs:
-    """Runs the jobs that send a period's spans, each in a process that ends with it."""
-
-    settings: bytes
-    command: Sequence[str] = COMMAND
-
-    async def run(self, job_id: int, kind: str, work: Json, report: Report) -> Json:
-        """Run one job to its end, and return its result; cancelling kills its process.
-
-        Raises an `ItcError` whose text says why it failed.
-        """
-        del job_id, kind
-        child = await Child.start(self.command, Answer, line_bytes=LINE_BYTES)
-        try:
-            child.write(msgspec.Raw(self.settings))
-            child.write({"period": work})
-            while (answer := await child.read()) is not None:
-                if answer.say == "error":
-                    raise error_of(answer)
-                if answer.say == "done":
-                    return answer.result
-                report(answer.progress)
-            raise OutageError("the process that sends spans died: ask again")
-        finally:
-            await child.kill()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from app.background import pauses
 from app.collector.follower import PORTION
 from app.collector.sender import CollectorError, RefusedSpans, Sender
 from app.errors import NotTracedError, OutageError
@@ -91,16 +93,14 @@ async def send_period(
 
 
 async def _send(sender: Sender, portion: SpanPortion, sent: int) -> RefusedSpans:
-    pause = FIRST_PAUSE
-    for attempt in range(MOST_TRIES):
+    waits = islice(pauses(FIRST_PAUSE, LONGEST_PAUSE), MOST_TRIES - 1)
+    while True:
         try:
             return await sender.send(portion.spans, portion.place.vhost)
         except CollectorError as error:
-            if attempt == MOST_TRIES - 1:
+            if (pause := next(waits, None)) is None:
                 raise OutageError(
                     f"{error}, {MOST_TRIES} times in a row, after {sent} spans. Ask again once it"
                     " is there: the same spans have the same ids."
                 ) from error
             await asyncio.sleep(error.pause or pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-    return RefusedSpans()

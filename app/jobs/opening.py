@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.jobs.exports import Exports, PeriodFiles, TouchedFiles
+import msgspec
+
+from app.jobs.children import SpanJobs
+from app.jobs.exports import SPANS, Exports, PeriodFiles, TouchedFiles
 from app.jobs.folders import Archives
 from app.jobs.manager import JobManager, JobRunner
 from app.jobs.process import SparkProcess
 from app.jobs.reports import Reports, Topologies
+from app.jobs.restamp import KIND as RESTAMP
+from app.jobs.restamp import Pause, RestampProcess
+from app.stored.jobs import Json
 from model.exports import Quota
 
 if TYPE_CHECKING:
@@ -41,8 +47,15 @@ def open_folders(settings: Settings, *, quota: Quota | None = None) -> Folders:
     )
 
 
-def open_jobs(settings: Settings, store: Jobs, others: Mapping[str, JobRunner]) -> JobManager:
-    """The queue of jobs, and Spark, which runs all kinds but those of ``others``."""
+def open_jobs(
+    settings: Settings, store: Jobs, pause: Pause, archives: Archives, link_rules: Sequence[Json]
+) -> JobManager:
+    """The queue of jobs, and what runs them; ``link_rules`` are of all virtual hosts."""
+    portable = msgspec.json.encode(settings.portable())
+    others: dict[str, JobRunner] = {
+        RESTAMP: RestampProcess(portable, pause, archives, link_rules=link_rules),
+        SPANS: SpanJobs(portable),
+    }
     remote, secret = settings.spark_remote, settings.spark_secret
     spark = SparkProcess(
         settings.database.reveal(),

@@ -16,17 +16,15 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
-import msgspec
-
 from app.children import Child
 from app.errors import ConflictError, NotFoundError, OutageError
+from app.jobs.children import open_child, wait_for
 from app.jobs.folders import Archives
-from app.jobs.process import error_of
 from app.stored.jobs import Answer, JobRequest, Json, Report
 
 KIND = "restamp"
 MODULE = "app.restamp.process"
-LINE_BYTES = 1 << 20
+_DEATH = "the process that restamps the trace died"
 
 Pause: TypeAlias = Callable[[str], AbstractAsyncContextManager[tuple[object, int]]]
 """Pauses a virtual host's trace; gives the trace, and the epoch to write under meanwhile."""
@@ -54,30 +52,25 @@ class RestampProcess:
         """
         del job_id, kind
         await asyncio.to_thread(check_not_archived, self.archives, work["vhost"])
-        child = await Child.start(self.command, Answer, line_bytes=LINE_BYTES)
-        try:
-            return await self._attend(child, work, report)
-        finally:
-            await child.kill()
-
-    async def _attend(self, child: Child[Answer], work: Json, report: Report) -> Json:
-        start = time.monotonic()
         order = {**work, "link_rules": self.link_rules} if work.get("links") else work
-        for line in (msgspec.Raw(self.settings), order):
-            child.write(line)
-        await _wait_for("caught up", child, report, "nothing has changed, so ask again")
+        async with open_child(self.command, self.settings, order) as child:
+            return await self._attend(child, work["vhost"], report)
+
+    async def _attend(self, child: Child[Answer], vhost: str, report: Report) -> Json:
+        start = time.monotonic()
+        await wait_for("caught up", child, report, f"{_DEATH}: nothing has changed, so ask again")
         replayed = time.monotonic()
-        async with self.pause(work["vhost"]) as (_, epoch):
+        async with self.pause(vhost) as (_, epoch):
             try:
                 child.write(epoch)
-                fallback = "it has either the old stamps or the new"
-                answer = await _wait_for("done", child, report, fallback)
+                death = f"{_DEATH}: it has either the old stamps or the new"
+                answer = await wait_for("done", child, report, death)
             except BaseException:
                 await child.kill()  # or the new stamps could come after the trace goes on
                 raise
         seconds = {"replay": replayed - start, "pause": time.monotonic() - replayed}
         with contextlib.suppress(OutageError):  # the next process tidies up too
-            await _wait_for("tidy", child, report, "it is restamped")
+            await wait_for("tidy", child, report, _DEATH)
         return {
             **answer.result,
             "seconds": {name: round(lap, 3) for name, lap in seconds.items()},
@@ -106,14 +99,3 @@ def check_not_archived(archives: Archives, vhost: str) -> None:
         f"events of {vhost} are archived, and would keep their old stamps: "
         "a trace with an archive cannot be restamped"
     )
-
-
-async def _wait_for(say: str, child: Child[Answer], report: Report, fallback: str) -> Answer:
-    """The process's last word; ``fallback`` is the trace's state if the process dies earlier."""
-    while (answer := await child.read()) is not None:
-        if answer.say == "error":
-            raise error_of(answer)
-        if answer.say == say:
-            return answer
-        report(answer.progress)
-    raise OutageError(f"the process that restamps the trace died: {fallback}")

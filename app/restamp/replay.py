@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.errors import CheckpointError
 from app.restamp.restamper import Restamper
-from app.stored.capture import ParticipantSettings, RestampOutcome, TraceExtent
+from app.stored.capture import ParticipantSettings, RestampOutcome, Trace, TraceExtent
 from app.stored.likely import Overlay
 from app.stored.restamps import StoredEvent
 from app.traces.pipeline import PipelineSettings
 from app.tracker import Policy, Quiet, SharedPlaces, UnreadableCheckpointError
+from app.tracker.links import Origin, Rule, TraceRule
 from app.tracker.links import Rules as LinkRules
 from model.jobs import Progress
 
 if TYPE_CHECKING:
     from app.store.restamps import Restamps
+    from app.store.store import Store
 
 CHUNK = 2_000
 CHUNK_WITH_MESSAGES = 200  # each with as much of its body as is stored
@@ -32,23 +35,21 @@ PREVIEW_SECONDS = 10.0
 REPLAY_PERCENT = 75.0
 
 
+@dataclass(eq=False)
 class Replay:
-    """Takes the stored events of one trace through a `Restamper` with other rules."""
+    """Takes the stored events of one trace through a `Restamper` with other rules.
 
-    def __init__(
-        self,
-        store: Restamps,
-        trace_id: int,
-        rules: ParticipantSettings,
-        report: Callable[[Progress], None],
-        settings: PipelineSettings,
-    ) -> None:
-        """Restamp by ``rules``, and by the ``settings`` of all traces."""
-        self._store = store
-        self._trace_id = trace_id
-        self._rules = rules
-        self._report = report
-        links = None
+    By ``rules``, and by the ``settings`` of all traces.
+    """
+
+    store: Restamps
+    trace_id: int
+    rules: ParticipantSettings
+    report: Callable[[Progress], None]
+    settings: PipelineSettings
+
+    def __post_init__(self) -> None:
+        rules, settings, links = self.rules, self.settings, None
         if rules.links is not None:
             links = LinkRules((listed.rule for listed in rules.links), found_by=settings.found_by)
         self._restamper = Restamper(
@@ -63,7 +64,7 @@ class Replay:
 
     async def catch_up(self) -> None:
         """Put new stamps aside until a lap is small, or no longer shrinks."""
-        await self._store.clear(self._trace_id)
+        await self.store.clear(self.trace_id)
         previous_lap = None
         while True:
             start = self._event_count
@@ -80,7 +81,7 @@ class Replay:
         the trace was taken since ``epoch``, so that it pauses no more.
         """
         await self._replay()
-        standing = await self._store.extent(self._trace_id)
+        standing = await self.store.extent(self.trace_id)
         try:
             await self._introduce(self._restamper.held_connections(standing.state))
             new = self._restamper.end(standing.state, standing.first_id)
@@ -88,18 +89,18 @@ class Replay:
             raise CheckpointError(
                 "the checkpoint of the trace cannot be read: first rabbitmq-itc trace reset"
             ) from error
-        edges = await self._store.swap(
-            self._trace_id,
-            self._rules,
+        edges = await self.store.swap(
+            self.trace_id,
+            self.rules,
             standing,
             new,
             lambda count: self._report_swap(standing, count),
             epoch,
         )
-        await self._store.settle_late(self._trace_id)
+        await self.store.settle_late(self.trace_id)
         assumed = sum(state.assumed for state, _, _ in new.participants)
         outcome = RestampOutcome(standing.events, len(new.participants), assumed)
-        if self._rules.links is None:
+        if self.rules.links is None:
             return outcome
         return msgspec.structs.replace(outcome, edges=edges, cut=self._restamper.cut)
 
@@ -119,14 +120,14 @@ class Replay:
                 break
 
     async def tidy(self) -> None:
-        await self._store.clear(self._trace_id)
+        await self.store.clear(self.trace_id)
 
     async def _replay(self) -> None:
-        standing = await self._store.extent(self._trace_id)
+        standing = await self.store.extent(self.trace_id)
         while self._last_id < standing.last_id and (events := await self._next()):
             ids = self._restamper.missing_causes(events)
-            clocks = await self._store.clocks(self._trace_id, ids) if ids else {}
-            await self._store.put_aside(self._trace_id, self._restamper.stamp(events, clocks))
+            clocks = await self.store.clocks(self.trace_id, ids) if ids else {}
+            await self.store.put_aside(self.trace_id, self._restamper.stamp(events, clocks))
             self._last_id, self._event_count = events[-1].id, self._event_count + len(events)
             share = min(1.0, self._event_count / max(standing.events, 1))
             self._say("stamping", REPLAY_PERCENT * share)
@@ -134,27 +135,38 @@ class Replay:
     async def _next(self) -> Sequence[StoredEvent]:
         """The next events, with all of their channels known."""
         while True:
-            messages = self._rules.links is not None
+            messages = self.rules.links is not None
             limit = CHUNK_WITH_MESSAGES if messages else CHUNK
-            events = await self._store.events(
-                self._trace_id, after_id=self._last_id, limit=limit, messages=messages
+            events = await self.store.events(
+                self.trace_id, after_id=self._last_id, limit=limit, messages=messages
             )
             if self._restamper.has_met(events):
                 return events
             # Read after these events, so it has all of their channels, unless retention came
             # between.
-            channels = await self._store.channels(self._trace_id, after_number=self._last_key)
+            channels = await self.store.channels(self.trace_id, after_number=self._last_key)
             if channels:
                 self._last_key = channels[-1][0]
                 await self._introduce(self._restamper.meet(channels))
 
     async def _introduce(self, names: Sequence[str]) -> None:
         if names:
-            self._restamper.introduce(await self._store.incarnations(names))
+            self._restamper.introduce(await self.store.incarnations(names))
 
     def _report_swap(self, standing: TraceExtent, count: int) -> None:
         share = count / max(standing.events, 1)
         self._say("swapping", REPLAY_PERCENT + (100.0 - REPLAY_PERCENT) * share, count)
 
     def _say(self, stage: str, percent: float, count: int = 0) -> None:
-        self._report(Progress(stage, round(percent, 1), self._event_count, count))
+        self.report(Progress(stage, round(percent, 1), self._event_count, count))
+
+
+def previews(store: Store, pipeline: PipelineSettings) -> Callable[[Trace, Sequence[Rule]], Replay]:
+    """Readers of a trace's stored messages, by rules of links that are not adopted."""
+
+    def preview(trace: Trace, rules: Sequence[Rule]) -> Replay:
+        links = tuple(TraceRule(rule, Origin.own) for rule in rules)
+        participant_rules = ParticipantSettings(trace.policy, trace.quiet, links)
+        return Replay(store.restamps, trace.id, participant_rules, lambda _: None, pipeline)
+
+    return preview

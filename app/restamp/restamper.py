@@ -67,7 +67,7 @@ class Restamper:
         self._reads_again = rules is not None
         rules = rules or Rules(())
         self._read_cut = rules.for_cut_bodies().read
-        self._linker = Linker(rules, most_named, self._participants.by_number, _zero, places)
+        self._linker = Linker(rules, most_named, self._participants.by_number, int, places)
         self._steps = Steps(self._participants, self._linker)
         self.cut = 0  # messages read again with a part of their bodies
         # By rule: causes that became known, and that came by hidden ways, since they were stored.
@@ -338,11 +338,6 @@ def _record(event: StoredEvent, channel: Channel) -> Record:
     if event.queue is None:
         return Publish(channel, *path, event.routed_queues, event.properties, event.body)
     return Deliver(channel, *path, event.queue, False, event.properties, event.body)
-
-
-def _zero() -> int:
-    """The number of events before the rules held: none, they are the first's, too."""
-    return 0
 
 
 def _last_id(participant: LiveParticipant) -> int:

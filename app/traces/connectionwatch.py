@@ -15,10 +15,12 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
-from app.background import Background, end
+from app.background import Background, end, pauses
 from app.errors import OutageError
+from model.times import now
 
 if TYPE_CHECKING:
     from app.broker.announcements import Announcements, AnnouncementStream
@@ -38,28 +40,26 @@ PRUNE_SECONDS = 600.0
 NO_EXCHANGE = "the broker's event exchange is off: rabbitmq-plugins enable rabbitmq_event_exchange"
 
 
+@dataclass(eq=False)
 class ConnectionWatch(Background):
-    """The task that watches; announcements that are not stored when it ends come again."""
+    """The task that watches; announcements that are not stored when it ends come again.
+
+    At most ``keep`` connections that are closed are kept.
+    """
 
     task_name = "connections to the broker"
 
-    def __init__(
-        self,
-        store: Connections,
-        broker: Announcements,
-        *,
-        keep: int = 100_000,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Keep at most ``keep`` connections that are closed."""
-        self._store = store
-        self._broker = broker
-        self._keep = keep
-        self._pause = pause
+    store: Connections
+    broker: Announcements
+    _: KW_ONLY
+    keep: int = 100_000
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
         # Why connections are not announced to us; None while they are.
         self.why_not: str | None = "the service is starting"
         self._list_at = self._prune_at = 0.0
-        self._pause_seconds = FIRST_PAUSE_SECONDS
+        self._pauses = pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
 
     async def run(self) -> None:
         while True:
@@ -72,8 +72,7 @@ class ConnectionWatch(Background):
             except Exception:
                 log.exception("watching the broker's connections failed")
                 self._note_reason("an error in the service itself; its log says more")
-            await self._pause(self._pause_seconds)
-            self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
+            await self.pause(next(self._pauses))
 
     def _note_reason(self, why_not: str) -> None:
         if self.why_not != why_not:
@@ -81,17 +80,17 @@ class ConnectionWatch(Background):
         self.why_not = why_not
 
     async def _attempt(self) -> None:
-        vhost = await self._broker.event_exchange()
+        vhost = await self.broker.event_exchange()
         if vhost is None:
             await self._alone()
             return
-        async with self._broker.open(vhost) as stream:
+        async with self.broker.open(vhost) as stream:
             # Before the announcements, or a connection could be listed after its end.
             await self._list()
-            self._list_at = _moment() + LIST_AGE_SECONDS
+            self._list_at = time.monotonic() + LIST_AGE_SECONDS
             await stream.consume()
             self.why_not = None
-            self._pause_seconds = FIRST_PAUSE_SECONDS
+            self._pauses = pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
             log.info("connections are announced in the virtual host %r", vhost)
             upkeep = asyncio.create_task(self._keep_up(vhost, stream), name="announcements' upkeep")
             try:
@@ -103,27 +102,27 @@ class ConnectionWatch(Background):
     async def _alone(self) -> None:
         """Without the event exchange: until it is there, list the connections now and then."""
         self._note_reason(NO_EXCHANGE)
-        self._pause_seconds = min(FIRST_PAUSE_SECONDS, CHECK_SECONDS)
+        self._pauses = pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         self._list_at = 0.0
-        while await self._broker.event_exchange() is None:
+        while await self.broker.event_exchange() is None:
             await self._list_and_prune(LIST_ALONE_SECONDS)
-            await self._pause(CHECK_SECONDS)
+            await self.pause(CHECK_SECONDS)
 
     async def _take_in(self, stream: AnnouncementStream) -> None:
         announcements = await stream.batch()
-        await self._store.add(announcements.opened, announcements.closed)
+        await self.store.add(announcements.opened, announcements.closed)
         await stream.acknowledge(announcements.tag)
 
     async def _keep_up(self, vhost: str, stream: AnnouncementStream) -> None:
         while True:
-            await self._pause(CHECK_SECONDS)
+            await self.pause(CHECK_SECONDS)
             try:
                 # An exchange that was away and is back has lost its bindings. If it is still away,
                 # this ends the stream.
-                if not await self._broker.is_bound(vhost):
+                if not await self.broker.is_bound(vhost):
                     await stream.bind()
                     await self._list()
-                    self._list_at = _moment() + LIST_AGE_SECONDS
+                    self._list_at = time.monotonic() + LIST_AGE_SECONDS
                 await self._list_and_prune(LIST_SECONDS)
             except OutageError as outage:
                 log.info("the broker's connections cannot be looked at: %s", outage)
@@ -131,18 +130,14 @@ class ConnectionWatch(Background):
                 log.exception("looking at the broker's connections failed")
 
     async def _list_and_prune(self, list_every: float) -> None:
-        moment = _moment()
+        moment = time.monotonic()
         if moment >= self._list_at:
             await self._list()
             self._list_at = moment + list_every
         if moment >= self._prune_at:
-            await self._store.prune(self._keep)
+            await self.store.prune(self.keep)
             self._prune_at = moment + PRUNE_SECONDS
 
     async def _list(self) -> None:
-        present = await self._broker.present()
-        await self._store.reconcile(present, time.time_ns() // 1000)
-
-
-def _moment() -> float:
-    return time.monotonic()
+        present = await self.broker.present()
+        await self.store.reconcile(present, now())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -45,31 +46,30 @@ SETTLE_PAUSE = 0.1
 MOST_NAMED = 5
 
 
+@dataclass(eq=False)
 class TraceRegistry:
-    """Starts, stops and describes traces."""
+    """Starts, stops and describes traces.
 
-    def __init__(
-        self,
-        store: Store,
-        source: TraceSource,
-        settings: PipelineSettings,
-        introductions: Introductions,
-        service: str = "the service",
-    ) -> None:
-        """``introductions`` say who is behind connections; ``service`` holds running traces."""
-        self._store = store
-        self._source = source
-        self._settings = settings
-        self._service = service
-        self._elsewhere = Elsewhere(store.services, service)
+    ``introductions`` say who is behind connections; ``service`` holds running traces.
+    """
+
+    store: Store
+    source: TraceSource
+    settings: PipelineSettings
+    introductions: Introductions
+    service: str = "the service"
+
+    def __post_init__(self) -> None:
+        store, source, settings = self.store, self.source, self.settings
+        self._elsewhere = Elsewhere(store.services, self.service)
         self.feed = Feed()  # of new events of all virtual hosts
-        capture = Capture(store, source, settings, introductions, self.feed)
+        capture = Capture(store, source, settings, self.introductions, self.feed)
         self.here = TracesHere(store, source, self._elsewhere, capture, self.feed)
         self.upkeep = Upkeep(store, self.here, self._elsewhere, settings)
 
     async def resume(self) -> None:
         await self.here.resume()
-        if self._settings.retention.is_on:
+        if self.settings.retention.is_on:
             self.upkeep.start()
 
     async def shutdown(self, deadline: float) -> None:
@@ -101,8 +101,8 @@ class TraceRegistry:
         """
         checked_rules(policy, quiet)
         request = checked_selection(exchanges, queues)
-        await self._source.check_firehose()
-        if not await self._source.has_vhost(vhost):
+        await self.source.check_firehose()
+        if not await self.source.has_vhost(vhost):
             raise NotFoundError(f"no such virtual host: the broker has no {vhost!r}")
         async with self.here.lock(vhost):
             trace = await self._apply_rules(vhost, policy, quiet, bodies, request, later=later)
@@ -113,15 +113,15 @@ class TraceRegistry:
                 await present.end(drain=False, deadline=DRAIN_SECONDS)  # its next try is now
             peers = await self._elsewhere.peers()
             runs = trace.wanted and peers.name_of(trace.holder) is not None
-            await self._store.traces.set_wanted(trace.id, True)
-            if not peers.are_there or trace.holder == self._service:
+            await self.store.traces.set_wanted(trace.id, True)
+            if not peers.are_there or trace.holder == self.service:
                 await self.here.begin(trace)
                 return True
         name_of = (await self._elsewhere.peers()).name_of
         if not await self._elsewhere.wait(
             vhost,
             START_SECONDS,
-            lambda lease: name_of(lease.holder) or lease.holder == self._service,
+            lambda lease: name_of(lease.holder) or lease.holder == self.service,
         ):
             raise OutageError(
                 f"no service has taken the trace of {vhost!r} within {START_SECONDS:g} s; one will"
@@ -143,12 +143,12 @@ class TraceRegistry:
         Raises `ConflictError` if events are stored by other rules, or another service runs it; its
         run goes on. Raises `BadRequestError` if a new selection covers nothing at the broker.
         """
-        traces = self._store.traces
+        traces = self.store.traces
         trace = await traces.find(vhost)
         takes_bodies, selection = (trace.bodies, trace.taken) if trace else (True, ALL)
         bodies = takes_bodies if bodies is None else bodies
         is_new, selection = request not in (None, selection), request or selection
-        if is_new and not later and (unknown := await self._source.unknown(vhost, selection)):
+        if is_new and not later and (unknown := await self.source.unknown(vhost, selection)):
             raise _unknown(vhost, unknown)
         if trace is None:
             rules = policy or Policy.client, _quiet_or(quiet, QUIET)
@@ -178,11 +178,11 @@ class TraceRegistry:
         async with self.here.lock(vhost):
             trace = await self.here.find(vhost)
             peers = await self._elsewhere.peers()
-            runs_elsewhere = trace.holder != self._service and peers.name_of(trace.holder)
+            runs_elsewhere = trace.holder != self.service and peers.name_of(trace.holder)
             if not runs_elsewhere:
                 await self.here.stop(vhost, trace)
                 return
-            await self._store.traces.set_wanted(trace.id, False)
+            await self.store.traces.set_wanted(trace.id, False)
         if not await self._elsewhere.wait(vhost, STOP_SECONDS, lambda lease: lease.holder is None):
             raise OutageError(
                 f"the service {runs_elsewhere} was asked to stop the trace of {vhost!r}, and has "
@@ -214,7 +214,7 @@ class TraceRegistry:
 
     async def statuses(self) -> Sequence[TraceStatus]:
         """Describe every trace, including stopped ones, by virtual host."""
-        traces = sorted(await self._store.traces.list(), key=lambda trace: trace.vhost)
+        traces = sorted(await self.store.traces.list(), key=lambda trace: trace.vhost)
         peers = await self._elsewhere.peers()
         return [await self._describe(trace, peers) for trace in traces]
 
@@ -262,9 +262,9 @@ class TraceRegistry:
             lag=snapshot.lag,
             work=snapshot.work,
             holder=peers.name_of(trace.holder),
-            gaps=[*await self._store.gaps.newest(trace.id)],
-            doubts=[*map(str, await self._store.doubts.of_trace(trace.id))],
-            evidence=await self._store.doubts.evidence(trace.id),
+            gaps=[*await self.store.gaps.newest(trace.id)],
+            doubts=[*map(str, await self.store.doubts.of_trace(trace.id))],
+            evidence=await self.store.doubts.evidence(trace.id),
             remarks=(
                 *snapshot.remarks,
                 *await self._exclusions(trace),
@@ -276,17 +276,17 @@ class TraceRegistry:
     async def _exclusions(self, trace: Trace) -> list[str]:
         """Sentences on what a trace does not take, and the rules that find nothing for that."""
         partly = [] if trace.taken.is_all else [trace.taken.sentence]
-        rules = (await self._store.redactions.of_trace(trace.id)).rules
+        rules = (await self.store.redactions.of_trace(trace.id)).rules
         if rules:
             partly.append(
-                redaction_sentence(rules, has_key=self._settings.redaction_key is not None)
+                redaction_sentence(rules, has_key=self.settings.redaction_key is not None)
             )
         if trace.bodies:
             return partly
-        own_rules = await self._store.link_rules.list_own(trace.id)
+        own_rules = await self.store.link_rules.list_own(trace.id)
         unread = [
             link_rule.rule.name
-            for link_rule in merge_rules(self._settings.rules_of_all, own_rules)
+            for link_rule in merge_rules(self.settings.rules_of_all, own_rules)
             if link_rule.rule.looks_into_bodies
         ]
         names = f", so these rules of links find nothing there: {', '.join(unread)}"

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.background import Lookout
-from model.times import now
+from model.times import DAY, now
 
 if TYPE_CHECKING:
     from app.store.spans.imported import Spans
 
-_DAY = 86_400_000_000  # µs
 # It only bounds the database: a span is looked at soon after it came, and read again only to say
 # how long a message was handled.
 MOST_SPANS = 1_000_000
@@ -46,7 +45,7 @@ class SpanWatch(Lookout):
         while await self.store.resolve():
             pass
         if time.monotonic() >= self._prune_at:
-            older_than = None if self.days is None else self.clock() - int(self.days * _DAY)
+            older_than = None if self.days is None else self.clock() - int(self.days * DAY)
             await self.store.prune(older_than, self.keep)
             self._prune_at = time.monotonic() + PRUNE_SECONDS
         return False

@@ -171,22 +171,17 @@ def audit_status(ledger: Ledger, selection: Selection = ALL) -> AuditStatus:
     audit, compares = ledger.audit or AuditState(), directions_of(selection)
     count = audit.broker_count if any(compares) else None
     traced = ledger.seen if count is None else audit.traced
-    seen, quarantined, own = ledger.seen, ledger.quarantined, ledger.own
+    tallies = map(msgspec.structs.astuple, (traced, ledger.seen, ledger.quarantined, ledger.own))
+    counts = (None, None) if count is None else msgspec.structs.astuple(count)
+    publishes, deliveries = (
+        AuditSide(side_traced, number if is_comparable else None, *others)
+        for is_comparable, number, (side_traced, *others) in zip(
+            compares, counts, zip(*tallies, strict=True), strict=True
+        )
+    )
     return AuditStatus(
-        publishes=AuditSide(
-            traced.publishes,
-            count.publishes if count and compares.publishes else None,
-            seen.publishes,
-            quarantined.publishes,
-            own.publishes,
-        ),
-        deliveries=AuditSide(
-            traced.deliveries,
-            count.deliveries if count and compares.deliveries else None,
-            seen.deliveries,
-            quarantined.deliveries,
-            own.deliveries,
-        ),
+        publishes=publishes,
+        deliveries=deliveries,
         as_of=audit.even_at if any(compares) else None,
         read_at=audit.at if any(compares) else None,
         missing=audit.missing.sum,

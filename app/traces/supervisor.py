@@ -16,15 +16,11 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar
 
-from app.errors import (
-    ItcError,
-    LeaseLostError,
-    OutageError,
-    QueueInUseError,
-    UnreachableError,
-)
+from app.background import pauses
+from app.errors import ItcError, LeaseLostError, OutageError, QueueInUseError, UnreachableError
 from app.traces.life import Away, Life, TraceState
 from model.times import said_time
 
@@ -44,57 +40,50 @@ LONGEST_RETRY_SECONDS = 300.0
 RECOVERED_SECONDS = 60.0
 
 
+@dataclass(eq=False)
 class Supervisor:
-    """Runs one trace until it ends by itself or is cancelled."""
+    """Runs one trace until it ends by itself or is cancelled.
 
-    def __init__(
-        self,
-        name: str,
-        run: Callable[[], Awaitable[None]],
-        life: Life,
-        *,
-        clock: Callable[[], float],
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        time_of_day: Callable[[], float] = time.time,
-    ) -> None:
-        """Supervise ``run``, which returns when it is asked to stop and raises otherwise.
+    ``run`` returns when it is asked to stop and raises otherwise; ``life`` hears of each change.
+    """
 
-        ``life`` hears of each change.
-        """
-        self._name = name
-        self._run = run
-        self.life = life
-        self._clock = clock
-        self._pause = pause
-        self._time_of_day = time_of_day
+    name: str
+    run: Callable[[], Awaitable[None]]
+    life: Life
+    _: KW_ONLY
+    clock: Callable[[], float]
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    time_of_day: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
         self._failures: deque[float] = deque(maxlen=INTENSITY + 1)  # when the last ones were
         self._has_run = False
-        self._pause_seconds = FIRST_PAUSE_SECONDS
-        self._retry_seconds = FIRST_RETRY_SECONDS
+        self._pauses = pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        self._retries = pauses(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
 
     def running(self) -> None:
         """Note that the run has started, or has got over an outage."""
         if self.life.state is not TraceState.running:
             suffix = " again" if self._has_run or self.life.standing.waiting_for else ""
-            log.info("trace of %r runs%s", self._name, suffix)
+            log.info("trace of %r runs%s", self.name, suffix)
         self._has_run = True
         self.life.running()
-        self._pause_seconds = FIRST_PAUSE_SECONDS
+        self._pauses = pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
 
     def waiting(self, reason: str, away: Away | None = None) -> None:
         """Note that the run is waiting for an outage to end; the log says so once."""
         if self.life.standing.waiting_for is None:
-            log.warning("trace of %r waits: %s", self._name, reason)
+            log.warning("trace of %r waits: %s", self.name, reason)
         self.life.waiting(reason, away)
 
     async def supervise(self) -> None:
         """Run, and run again; returns when the run has ended."""
         while True:
-            start = self._clock()
+            start = self.clock()
             try:
-                await self._run()
+                await self.run()
             except LeaseLostError as error:
-                log.warning("the run of the trace of %r ends: %s", self._name, error)
+                log.warning("the run of the trace of %r ends: %s", self.name, error)
                 self.life.stopped()
                 return
             except OutageError as outage:
@@ -107,29 +96,26 @@ class Supervisor:
 
     async def _wait_out(self, outage: OutageError) -> None:
         self.waiting(str(outage), "broker" if isinstance(outage, UnreachableError) else None)
-        if isinstance(outage, QueueInUseError):  # by one who is just leaving, mostly
-            self._pause_seconds = min(self._pause_seconds, IN_USE_SECONDS)
-        await self._pause(self._pause_seconds)
-        self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
+        is_in_use = isinstance(outage, QueueInUseError)  # by one who is just leaving, mostly
+        await self.pause(IN_USE_SECONDS if is_in_use else next(self._pauses))
 
     async def _restart_after(self, failure: Exception, start: float) -> None:
         """Note a failure of a run, and wait until it may run again."""
-        log.error("trace of %r failed", self._name, exc_info=failure)
-        moment, failures = self._clock(), self._failures
+        log.error("trace of %r failed", self.name, exc_info=failure)
+        moment, failures = self.clock(), self._failures
         failures.append(moment)
         are_few = len(failures) <= INTENSITY or moment - failures[0] > PERIOD_SECONDS
         if moment - start >= RECOVERED_SECONDS:
-            self._retry_seconds = FIRST_RETRY_SECONDS
+            self._retries = pauses(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         # A failed trace that has not run since is not restarted at once.
         if are_few and self.life.state is not TraceState.failed:
             self.life.restarting(failure_in_words(failure))
             return
-        seconds = self._retry_seconds
-        self._retry_seconds = min(self._retry_seconds * 2, LONGEST_RETRY_SECONDS)
-        next_try = said_time(round((self._time_of_day() + seconds) * 1_000_000))
+        seconds = next(self._retries)
+        next_try = said_time(round((self.time_of_day() + seconds) * 1_000_000))
         self.life.failed(failure_in_words(failure), f"the next try, at {next_try}")
-        log.error("trace of %r failed too often; next try in %.0f s", self._name, seconds)
-        await self._pause(seconds)
+        log.error("trace of %r failed too often; next try in %.0f s", self.name, seconds)
+        await self.pause(seconds)
 
 
 async def patiently(work: Callable[[], Awaitable[T]], supervisor: Supervisor | None = None) -> T:
@@ -137,7 +123,7 @@ async def patiently(work: Callable[[], Awaitable[T]], supervisor: Supervisor | N
 
     ``supervisor`` is told. Raises `LeaseLostError`, which no waiting mends.
     """
-    pause, was_away = FIRST_PAUSE_SECONDS, False
+    waits, was_away = pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), False
     while True:
         try:
             result = await work()
@@ -147,8 +133,7 @@ async def patiently(work: Callable[[], Awaitable[T]], supervisor: Supervisor | N
             was_away = True
             if supervisor is not None:
                 supervisor.waiting(str(outage), "store")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(next(waits))
         else:
             if was_away and supervisor is not None:
                 supervisor.running()

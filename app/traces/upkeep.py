@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.background import Lookout
@@ -29,20 +30,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Upkeep(Lookout):
     """The work on traces while they do not run, or pause."""
 
     task_name = "retention of stopped traces"
 
-    def __init__(
-        self, store: Store, here: TracesHere, elsewhere: Elsewhere, settings: PipelineSettings
-    ) -> None:
-        super().__init__()
-        self._store = store
-        self._here = here
-        self._elsewhere = elsewhere
-        self._settings = settings
-        self.look_seconds = self.pause_seconds = settings.retention.check_seconds
+    store: Store
+    here: TracesHere
+    elsewhere: Elsewhere
+    settings: PipelineSettings
+
+    def __post_init__(self) -> None:
+        self.look_seconds = self.pause_seconds = self.settings.retention.check_seconds
 
     async def reset(self, vhost: str) -> str:
         """Replace the checkpoint of a trace that fails; returns the losses, in words.
@@ -52,13 +52,13 @@ class Upkeep(Lookout):
 
         Raises `NotFoundError` if there never was such a trace, `ConflictError` if it does not fail.
         """
-        trace = await self._here.find(vhost)
-        await self._elsewhere.check(trace)
-        restored = await self._settings.restore(self._store, trace)
-        present = self._here.alive(vhost)
+        trace = await self.here.find(vhost)
+        await self.elsewhere.check(trace)
+        restored = await self.settings.restore(self.store, trace)
+        present = self.here.alive(vhost)
         fails = present is not None and present.snapshot().standing.is_failing
         try:
-            self._settings.tracker(trace, restored)
+            self.settings.tracker(trace, restored)
         except CheckpointError:
             cause = "its checkpoint could not be read"
         else:
@@ -67,11 +67,11 @@ class Upkeep(Lookout):
                 raise ConflictError(
                     f"the trace of {vhost!r} does not fail, and its checkpoint can be read"
                 )
-        async with self._here.paused(vhost) as (trace, epoch):
-            restored = await self._settings.restore(self._store, trace)
+        async with self.here.paused(vhost) as (trace, epoch):
+            restored = await self.settings.restore(self.store, trace)
             state, losses = rebuilt(restored, without_copies=fails)
             reason = f"the trace was reset, as {cause}; lost are {losses}"
-            await self._store.gaps.open(
+            await self.store.gaps.open(
                 trace.id,
                 after_event_id=restored.last_event_id,
                 since=restored.recorded_at,
@@ -82,11 +82,11 @@ class Upkeep(Lookout):
             unsettled = SettledChanges(NO_EVENT_ID) if fails else SettledChanges()
             checkpoint = Checkpoint(state, [], [], [], [], numbers, settlements=unsettled)
             batch = Batch([], checkpoint, restored.window)
-            await self._store.batches.append(trace.id, batch, epoch)
-        async with self._here.lock(vhost):  # it had failed, and may run again
-            trace = await self._here.find(vhost)
-            if trace.wanted and self._here.alive(vhost) is None:
-                await self._here.begin(trace)
+            await self.store.batches.append(trace.id, batch, epoch)
+        async with self.here.lock(vhost):  # it had failed, and may run again
+            trace = await self.here.find(vhost)
+            if trace.wanted and self.here.alive(vhost) is None:
+                await self.here.begin(trace)
         return losses
 
     async def prune(
@@ -107,13 +107,13 @@ class Upkeep(Lookout):
         such a trace.
         """
         retention = RetentionLimits(keep_events, keep_seconds, through=through)
-        retention = retention if retention.is_on else self._settings.retention
+        retention = retention if retention.is_on else self.settings.retention
         if not retention.is_on:
             raise BadRequestError("say how many events to keep, or for how long")
-        trace = await self._here.find(vhost)
+        trace = await self.here.find(vhost)
         if dry_run:
-            return await preview(self._store.retention, trace.id, retention)
-        async with self._here.paused(vhost) as (trace, epoch):
+            return await preview(self.store.retention, trace.id, retention)
+        async with self.here.paused(vhost) as (trace, epoch):
             return await self._retain(trace, retention, epoch)
 
     async def look(self) -> bool:
@@ -121,11 +121,11 @@ class Upkeep(Lookout):
 
         The failure of one keeps no other from its turn.
         """
-        for vhost in [trace.vhost for trace in await self._store.traces.list()]:
-            if self._here.alive(vhost) is None:
+        for vhost in [trace.vhost for trace in await self.store.traces.list()]:
+            if self.here.alive(vhost) is None:
                 try:
-                    async with self._here.paused(vhost) as (trace, epoch):
-                        await self._retain(trace, self._settings.retention, epoch)
+                    async with self.here.paused(vhost) as (trace, epoch):
+                        await self._retain(trace, self.settings.retention, epoch)
                 except (ConflictError, LeaseLostError, NotFoundError):
                     # Another service has it, or its checkpoint cannot be read: its state says so.
                     pass
@@ -138,6 +138,6 @@ class Upkeep(Lookout):
     async def _retain(
         self, trace: Trace, retention: RetentionLimits, epoch: int | None = None
     ) -> PruneCount:
-        restored = await self._settings.restore(self._store, trace)
-        tracker = self._settings.tracker(trace, restored)
-        return await retain(self._store.retention, trace.id, tracker, retention, epoch)
+        restored = await self.settings.restore(self.store, trace)
+        tracker = self.settings.tracker(trace, restored)
+        return await retain(self.store.retention, trace.id, tracker, retention, epoch)

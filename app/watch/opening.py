@@ -41,8 +41,7 @@ def open_watches(
     looks = settings.proposals and not missing_packages()
     for task in (webhook, watcher, lookout if looks else None, durations):
         if task is not None:
-            task.start()
-            stack.push_async_callback(task.stop)
+            task.run_in(stack)
 
 
 def _webhook(settings: Settings, store: Store) -> Webhook | None:

@@ -15,7 +15,7 @@ from aio_pika.patterns import RPC
 from pyspark.sql import SparkSession
 
 from app.jobs.reports import ReportKind, Reports
-from app.restamp.opening import previews
+from app.restamp.replay import previews
 from app.stored.likely import Overlay
 from app.stored.proposals import proposals_in
 from app.traces.pipeline import PipelineSettings

@@ -190,7 +190,7 @@ async def test_what_waited_in_the_queue_while_nobody_looked_is_not_late(
         await its.order(2)
         late = time.monotonic() + 3
         await until(lambda: _is_over(late), "its time is over")
-        again = Service(store, rabbit, service.registry._settings)
+        again = Service(store, rabbit, service.registry.settings)
         try:
             await again.registry.resume()
             async with watching(again):

@@ -83,7 +83,7 @@ def _judge(one: Conversation) -> None:
     assert mail.how.rule == "celery-parent"
     assert one.counts[:5] == (3, 4, 1, 1, 1)
     assert one.amplification == (2, order.record.id)
-    assert one.sentence.startswith("shop.order led to 2 more messages in ")
+    assert one.sentence.startswith("shop.order led to 2 more messages so far")
     assert "1 died in mail" in one.sentence
     assert all(each.queued >= 0 for copy in order.copies for each in copy.deliveries)
 

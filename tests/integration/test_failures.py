@@ -129,7 +129,7 @@ async def test_the_printed_command_puts_a_dead_letter_back_and_is_known_to_have(
     service: Service, rabbit: Broker, vhost: str
 ) -> None:
     await service.running(vhost, "connection")
-    has_script = await service.source.has_admin_script()
+    has_script = await service.management.has_admin_script()
     tool = AdminTool.script if has_script else AdminTool.program
     name, body = 'it\'s "odd" $größe\\', b"\xff body'$"
     if tool is AdminTool.program:

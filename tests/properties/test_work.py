@@ -304,7 +304,7 @@ def _interpreting() -> float:
 
 @pytest.fixture
 def collected_rarely() -> Iterator[None]:
-    """As the service has it (`app.garbage`)."""
+    """As the service has it (`app.interpreter`)."""
     gc.collect()
     gc.disable()
     yield

@@ -196,7 +196,7 @@ async def test_a_service_that_ends_hands_over_first_where_there_is_another(other
     await mine.hand_over(5.0)
     # All at once, in any order.
     assert sorted(here.done) == ([("give up", "v1"), ("give up", "v2")] if others else [])
-    said: list[bytes] = mine._store.said  # type: ignore[attr-defined]
+    said: list[bytes] = mine.store.said  # type: ignore[attr-defined]
     assert [ability(service("me", snapshots=each)).reaches for each in said] == [False] * others
 
 
@@ -245,7 +245,7 @@ async def test_a_trace_that_becomes_free_is_taken_while_it_is_still_read_ahead()
     leaves = service("b", snapshots=encode_snapshots({}, reaches=False))
     mine = await looked(here, [service("me"), leaves], held(1, "b"))
     store: Any = FakeServices([service("me")], [held(1, None)])
-    mine._store = store
+    mine.store = store
     await mine.look()
     await asyncio.sleep(0)
     assert here.done == [("prepare", "v1"), ("run", "v1")]

@@ -154,12 +154,6 @@ async def _lock_trace_of(connection: AsyncConnection, gap_id: int, epoch: int | 
         await lock_trace(connection, trace_id, epoch)
 
 
-async def forget_gaps_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
-    await connection.execute(
-        delete(tables.gaps).where(_gaps.trace_id == trace_id, _gaps.before_event_id <= event_id)
-    )
-
-
 async def note(connection: AsyncConnection, trace_id: int, **values: Any) -> int:
     """Note a gap, open if no end is given; returns its id."""
     statement = insert(tables.gaps).values(trace_id=trace_id, **values).returning(_gaps.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
@@ -56,8 +56,3 @@ class Quarantine(Subject):
             .limit(limit)
         )
         return [Quarantined(*row) for row in (await connection.execute(query)).all()]
-
-
-async def forget_until(connection: AsyncConnection, trace_id: int, recorded_at: int) -> None:
-    is_old = _quarantine.trace_id == trace_id, _quarantine.recorded_at <= recorded_at
-    await connection.execute(delete(tables.quarantine).where(*is_old))

@@ -78,18 +78,16 @@ class Redactions(Subject):
         if new != old.rules:
             # By these the messages are recognised that are stored, and may come again.
             former = tuple(dict.fromkeys((old.rules, *old.former)))[:FORMER_RULES]
-            row = (trace_id, _text(new), json.dumps([_plain(rules) for rules in former]))
+            texts = json.dumps(_plain(new)), json.dumps([_plain(rules) for rules in former])
             dialect = self.database.dialect
-            await dialect.upsert_many(connection, tables.redactions, [row], ("rules", "former"))
+            await dialect.upsert_many(
+                connection, tables.redactions, [(trace_id, *texts)], ("rules", "former")
+            )
         return {rule.name for rule in new} - {rule.name for rule in old.rules}
 
 
 def _plain(rules: Rules) -> list[dict[str, object]]:
     return [rule.to_json() for rule in rules]
-
-
-def _text(rules: Rules) -> str:
-    return json.dumps(_plain(rules))
 
 
 def _read(rules: Sequence[dict[str, object]]) -> Rules:

@@ -23,7 +23,7 @@ from sqlalchemy import ColumnElement, Select, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
-from app.store.capture import gaps, keys, quarantine, settlements
+from app.store.capture import keys, settlements
 from app.store.capture.batches import remove_copies
 from app.store.database import tables, times
 from app.store.database.subject import Subject, reads, writes
@@ -34,9 +34,11 @@ from model.words import Disposition
 
 _channels = tables.channels.c
 _events = tables.events.c
+_gaps = tables.gaps.c
 _late_edges = tables.late_edges.c
 _lost_copies = tables.lost_copies.c
 _participants = tables.participants.c
+_quarantine = tables.quarantine.c
 _sent_spans = tables.sent_spans.c
 _traceparents = tables.traceparents.c
 _traces = tables.traces.c
@@ -130,8 +132,10 @@ class Retention(Subject):
         participants = await _remove_participants(connection, trace_id, before_id)
         if (result.rowcount, participants) != (plan.events, len(plan.participants)):
             raise ConflictError("the trace has gone on since its retention was planned")
-        await gaps.forget_gaps_before(connection, trace_id, before_id)
-        await quarantine.forget_until(connection, trace_id, plan.until)
+        is_before = _gaps.trace_id == trace_id, _gaps.before_event_id <= before_id
+        await connection.execute(delete(tables.gaps).where(*is_before))
+        is_old = _quarantine.trace_id == trace_id, _quarantine.recorded_at <= plan.until
+        await connection.execute(delete(tables.quarantine).where(*is_old))
         await times.forget_pruned(connection)
 
 

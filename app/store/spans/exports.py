@@ -70,25 +70,15 @@ class SpanExports(Subject):
         self, connection: AsyncConnection, trace_ids: Collection[int]
     ) -> list[SpanPosition]:
         """The places of these traces, and of those that no service runs, those behind first."""
+        names = columns(_traces, "id vhost")
         query = (
-            select(
-                _traces.id,
-                _traces.vhost,
-                _sent_spans.read_id,
-                _traces.last_event_id,
-                _sent_spans.lost_at,
-            )
+            select(*names, _sent_spans.read_id, _traces.last_event_id, _sent_spans.lost_at)
             .join_from(tables.sent_spans, tables.traces, _traces.id == _sent_spans.trace_id)
             .where(or_(_traces.id.in_(sorted(trace_ids)), _traces.holder.is_(None)))
             .order_by(_sent_spans.read_at)
         )
         rows = await connection.execute(query)
-        return [
-            SpanPosition(
-                row.id, row.vhost, row.read_id, row.last_event_id, CopyLoss(row.lost_at, 0, "")
-            )
-            for row in rows
-        ]
+        return [SpanPosition._make([*place, CopyLoss(at, 0, "")]) for *place, at in rows]
 
     @reads
     async def next(
@@ -124,7 +114,7 @@ class SpanExports(Subject):
         for row in rows:
             if not row.quiet:
                 is_over = row.hold is None and row.settlement != Disposition.in_hand
-                due.add(row, is_over=is_over)
+                due.add(row, row.cause_id, is_over=is_over)
         due.heads.update(row.cause_id or row.id for row in ended)
         due.ended.update(row.id for row in ended)
         lost = await self._losses(connection, place, limit, due)
@@ -142,7 +132,6 @@ class SpanExports(Subject):
             | (frozenset(sent_ends) if through == read_id else frozenset()),
             failed=failed,
             events=len(due.sent) + len(due.handed),
-            conversations=0,
             cut=cut,
             goes_on=goes_on,
         )
@@ -162,7 +151,7 @@ class SpanExports(Subject):
         rows, due = (await connection.execute(NEXT, binds)).all(), DueParts()
         for row in rows:
             if not row.quiet and period[0] <= row.recorded_at < period[1]:
-                due.add(row, is_over=True)
+                due.add(row, row.cause_id, is_over=True)
         due.lost |= due.sent
         through = rows[-1].id if rows else last_id
         beginnings = self._of(trace_id, vhost)
@@ -176,11 +165,8 @@ class SpanExports(Subject):
             read_at=rows[-1].recorded_at if rows else 0,
             lost=lost,
             spans=spans,
-            ended=frozenset(),
-            failed=frozenset(),
             events=len(due.sent) + len(due.handed),
             conversations=count,
-            cut=0,
             goes_on=len(rows) == limit,
         )
 
@@ -257,10 +243,7 @@ class SpanExports(Subject):
             _traces.vhost,
             _sent_spans.read_id,
             func.coalesce(waiting, moment),
-            _sent_spans.sent,
-            _sent_spans.refused,
-            _sent_spans.missed,
-            _sent_spans.cut,
+            *columns(_sent_spans, "sent refused missed cut"),
         ).join_from(tables.sent_spans, tables.traces, _traces.id == _sent_spans.trace_id)
         return [
             SentSpans(vhost, through, Duration(max(0, moment - since)), *counts)

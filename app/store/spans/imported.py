@@ -188,7 +188,14 @@ class Spans(Subject):
         rule = SPANS_RULE, int(EdgeKind.parent), int(Awareness.known)
         await add(connection, tables.edges, [(trace_id, *pair, *rule) for pair in pairs], ())
         await add(connection, tables.late_edges, [(trace_id, *pair) for pair in late], ())
-        await _note_waiting(connection, trace_id, leads)
+        if leads:
+            of_trace = _traceparents.trace_id == trace_id
+            await connection.execute(
+                sa.update(tables.traceparents)
+                .where(of_trace, _traceparents.event_id == sa.bindparam("of"))
+                .values(is_new=False, waits_for=sa.bindparam("span")),
+                [{"of": lead.row.event_id, "span": lead.waits_for} for lead in leads],
+            )
         handled = [lead.handled for lead in leads if lead.handled is not None]
         if handled:
             await connection.execute(
@@ -383,16 +390,6 @@ async def _without_pruned(
             lead = lead._replace(handled=None)
         remaining.append(lead._replace(causes=causes))
     return remaining
-
-
-async def _note_waiting(connection: AsyncConnection, trace_id: int, leads: list[Lead]) -> None:
-    if leads:
-        await connection.execute(
-            sa.update(tables.traceparents)
-            .where(_traceparents.trace_id == trace_id, _traceparents.event_id == sa.bindparam("of"))
-            .values(is_new=False, waits_for=sa.bindparam("span")),
-            [{"of": lead.row.event_id, "span": lead.waits_for} for lead in leads],
-        )
 
 
 async def _unknown_to_clocks(

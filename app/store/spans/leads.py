@@ -13,7 +13,7 @@ from sqlalchemy import Select, bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import rows_with
+from app.store.database.chunks import columns, rows_with
 from app.store.spans.ancestry import Ancestry, Carrier, ancestry
 from app.stored.spans import Span, SpanKind, SpanLink
 from model.words import EventType
@@ -67,10 +67,7 @@ class Lead(NamedTuple):
 def _publishes() -> Select[Any]:
     return (
         select(
-            _traceparents.trace_id,
-            _traceparents.event_id,
-            _traceparents.context,
-            _traceparents.waits_for,
+            *columns(_traceparents, "trace_id event_id context waits_for"),
             _events.participant,
             _participants.place,
         )

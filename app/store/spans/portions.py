@@ -20,7 +20,7 @@ from app.store.causality.copies import losses_of
 from app.store.causality.ranges import oldest
 from app.store.database import tables
 from app.store.database.chunks import chunks
-from app.store.reading.events import read_in_chunks
+from app.store.reading.events import read_with_types
 from app.store.spans.beginnings import (
     Beginning,
     Beginnings,
@@ -33,7 +33,6 @@ from model.conversations.assembly import messages_of
 from model.conversations.messages import Message
 from model.event import Event
 from model.happened import Cause, ConversationEvent, conversation_event, sort_causes
-from model.message_types import is_in_body
 from model.sampling import SpanShare, is_sampled, share_of
 from model.spans import ExportedSpan, LinkDelivery, Part, SpanFacts, SpanMaker, context_in
 from model.words import Disposition, EventType
@@ -59,9 +58,6 @@ LOST = text(
     " AND at >= :at AND (at, event_id, queue) > (:at, :event, :queue)"
     " ORDER BY at, event_id, queue LIMIT :most"
 )
-_DELIVERIES = text(
-    "SELECT id FROM events WHERE cause_id IN :ids ORDER BY id LIMIT :most"
-).bindparams(bindparam("ids", expanding=True))
 _NEAREST = text(
     "SELECT id FROM events WHERE cause_id = :id AND id <= :last ORDER BY id DESC LIMIT :most"
 )
@@ -85,10 +81,10 @@ class DueParts:
     ended: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
 
-    def add(self, event: Any, *, is_over: bool) -> None:
-        """Add a row of `NEXT`; ``is_over`` says whether the end of a delivery is due, too."""
+    def add(self, event: Any, message: int | None, *, is_over: bool) -> None:
+        """Add an event; ``is_over`` says whether the end of a delivery is due, too."""
         is_publish = event.type == EventType.published
-        self.heads.add(event.id if is_publish or event.cause_id is None else event.cause_id)
+        self.heads.add(event.id if is_publish or message is None else message)
         (self.sent if is_publish else self.handed).add(event.id)
         if is_over and not is_publish:
             self.ended.add(event.id)
@@ -157,7 +153,8 @@ class PortionReader:
         members = {e.id for message in messages for e in _events_of(message)}
         of_members = {effect: ways for effect, ways in named.items() if effect in members}
         causes = await known_causes(self.connection, of_members)
-        heads = {m.event: _event_in(m.record) for m in messages}
+        records = [message.record for message in messages]
+        heads = {e.id: KnownEvent(e.id, e.type, e.id, e.recorded_at) for e in records}
         contexts = {event_id: context_in(facts[event_id].properties) for event_id in heads}
         beginnings = await self.beginnings.of(self.connection, heads, causes, contexts)
         known = [event for events in causes.values() for event in events]
@@ -204,13 +201,9 @@ class PortionReader:
             cut += len(too_long)
             ids = sorted(event_id for event_id in {root, *reached[root]} if event_id <= after)
             for event in (await self._stored(ids)).values():
-                whole.heads.add(event.cause or event.id)
-                is_publish = event.type is EventType.published
-                (whole.sent if is_publish else whole.handed).add(event.id)
-                if not is_publish and event.settlement is not Disposition.in_hand:
-                    whole.ended.add(event.id)
-                if is_publish:
-                    whole.lost.add(event.id)
+                is_over = event.settlement is not Disposition.in_hand
+                whole.add(event, event.cause, is_over=is_over)
+        whole.lost |= whole.sent
         return whole, cut
 
     async def _put_aside(self, publishes: Sequence[int]) -> set[int]:
@@ -226,7 +219,7 @@ class PortionReader:
         for chunk in chunks(heads):
             most = 20 * len(chunk) + 10 * MOST_OF_MESSAGE
             binds = {"ids": chunk, "most": most}
-            delivered = [*(await self.connection.execute(_DELIVERIES, binds)).scalars()]
+            delivered = [*(await self.connection.execute(links.DELIVERIES, binds)).scalars()]
             if len(delivered) == most:
                 delivered = []
                 for head in chunk:
@@ -244,21 +237,8 @@ class PortionReader:
         return ids
 
     async def _stored(self, ids: Iterable[int]) -> dict[int, Event]:
-        read: dict[int, Event] = {}
-        in_body: list[int] = []
-        async for event in read_in_chunks(self.connection, sorted(ids), frozenset({"properties"})):
-            if not event.quiet:
-                read[event.id] = event
-                if is_in_body(event.properties):
-                    in_body.append(event.id)
-        with_body = frozenset[Any]({"properties", "payload"})
-        async for event in read_in_chunks(self.connection, in_body, with_body):
-            read[event.id] = event
-        return dict(sorted(read.items()))
-
-
-def _event_in(event: ConversationEvent) -> KnownEvent:
-    return KnownEvent(event.id, event.type, event.id, event.recorded_at)
+        events = read_with_types(self.connection, sorted(ids))
+        return dict(sorted([(event.id, event) async for event in events if not event.quiet]))
 
 
 def _events_of(message: Message) -> Iterator[ConversationEvent]:

@@ -16,6 +16,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.background import end
@@ -42,6 +43,7 @@ REACH_SECONDS = 2.0
 TURN_SECONDS = 1.5
 
 
+@dataclass(eq=False)
 class Claims:
     """This service among the others. Args:
 
@@ -52,27 +54,18 @@ class Claims:
     hold_seconds: how long a trace is kept whose broker does not answer here.
     """
 
-    def __init__(
-        self,
-        store: Services,
-        traces: TracesHere,
-        service: str,
-        name: str,
-        *,
-        seconds: float = LEASE_SECONDS,
-        tend: Callable[[], Awaitable[None]] | None = None,
-        reach: Callable[[], Awaitable[Any]] | None = None,
-        hold_seconds: float = 10.0,
-    ) -> None:
-        self._store = store
-        self._traces = traces
-        self._service = service
-        self._name = name
-        self._seconds = seconds
-        self._tend = tend
-        self._reach = reach
+    store: Services
+    traces: TracesHere
+    service: str
+    name: str
+    _: KW_ONLY
+    seconds: float = LEASE_SECONDS
+    tend: Callable[[], Awaitable[None]] | None = None
+    reach: Callable[[], Awaitable[Any]] | None = None
+    hold_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
         self._reaches = True
-        self._hold_seconds = hold_seconds
         self._away_since: dict[str, float] = {}
         # A service that could not reach the database itself does not know which others are dead:
         # they may only be later in finding it again.
@@ -87,7 +80,7 @@ class Claims:
 
     async def register(self) -> None:
         """Make this service known to the others. Raises `OutageError`."""
-        await self._store.register(self._service, self._name, self._seconds)
+        await self.store.register(self.service, self.name, self.seconds)
 
     def start(self) -> None:
         self._renewing = asyncio.create_task(self._renew(), name="this service's lease")
@@ -111,19 +104,19 @@ class Claims:
         if not self._has_peers:
             return
         with contextlib.suppress(OutageError):  # then the others have the traces a little later
-            snapshots = encode_snapshots(self._traces.snapshots(), reaches=False)
-            await self._store.renew(self._service, self._seconds, snapshots)
+            snapshots = encode_snapshots(self.traces.snapshots(), reaches=False)
+            await self.store.renew(self.service, self.seconds, snapshots)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(deadline / 2):
                     await self._wait_for_peers()
-            vhosts = self._traces.running()
-            await asyncio.gather(*(self._traces.give_up(vhost, deadline / 2) for vhost in vhosts))
+            vhosts = self.traces.running()
+            await asyncio.gather(*(self.traces.give_up(vhost, deadline / 2) for vhost in vhosts))
 
     async def _wait_for_peers(self) -> None:
         """Wait until others can take over the traces, which run here meanwhile."""
-        trace_ids = self._traces.snapshots().keys()
+        trace_ids = self.traces.snapshots().keys()
         while True:
-            services = await self._store.all()
+            services = await self.store.all()
             abilities = [ability(service) for service in services if service.is_alive]
             ready = [peer.prepared for peer in abilities if peer.reaches]
             if not ready or trace_ids <= set().union(*ready):
@@ -134,72 +127,72 @@ class Claims:
         """End the lease, so that the others take the traces."""
         await end(self._renewing)
         with contextlib.suppress(OutageError):  # then they wait until it runs out
-            await self._store.leave(self._service)
+            await self.store.leave(self.service)
 
     async def _renew(self) -> None:
         while True:
             with contextlib.suppress(OutageError):
                 reaches = self._reaches and not self._stuck()
-                snapshots = encode_snapshots(self._traces.snapshots(), reaches, self._traces.ahead)
-                if not await self._store.renew(self._service, self._seconds, snapshots):
+                snapshots = encode_snapshots(self.traces.snapshots(), reaches, self.traces.ahead)
+                if not await self.store.renew(self.service, self.seconds, snapshots):
                     await self.register()
                 moment = time.monotonic()
-                if moment - self._renewed_at > self._seconds:
-                    self._blind_until = moment + self._seconds
+                if moment - self._renewed_at > self.seconds:
+                    self._blind_until = moment + self.seconds
                 self._renewed_at = moment
-            await asyncio.sleep(self._seconds / RENEWALS_A_LEASE)
+            await asyncio.sleep(self.seconds / RENEWALS_A_LEASE)
 
     async def _look(self) -> None:
         while True:
             try:
                 await self.look()
-                if self._tend is not None:
-                    await self._tend()
+                if self.tend is not None:
+                    await self.tend()
             except OutageError as outage:
                 log.info("the other services cannot be seen: %s", outage)
             except Exception:
                 log.exception("looking at the other services failed")
-            await asyncio.sleep(QUICK_SECONDS if self._traces.ahead else LOOK_SECONDS)
+            await asyncio.sleep(QUICK_SECONDS if self.traces.ahead else LOOK_SECONDS)
 
     async def look(self) -> None:
         """Drop traces that others have taken, obey requests from elsewhere, claim free traces."""
-        services, traces = await self._store.all(), await self._store.leased_traces()
+        services, traces = await self.store.all(), await self.store.leased_traces()
         living = {service.id: service for service in services if service.is_alive}
         self._has_peers = len(living) > 1
-        local = [trace for trace in traces if trace.holder == self._service]
-        for vhost in set(self._traces.running()) - {trace.vhost for trace in local}:
-            self._start_work(vhost, self._traces.drop)
+        local = [trace for trace in traces if trace.holder == self.service]
+        for vhost in set(self.traces.running()) - {trace.vhost for trace in local}:
+            self._start_work(vhost, self.traces.drop)
         for trace in local:
             if not trace.wanted:
-                self._start_work(trace.vhost, self._traces.stop_here)
-            elif self._traces.alive(trace.vhost) is None:
-                self._start_work(trace.vhost, self._traces.run_here)
+                self._start_work(trace.vhost, self.traces.stop_here)
+            elif self.traces.alive(trace.vhost) is None:
+                self._start_work(trace.vhost, self.traces.run_here)
         able = {
             key: service for key, service in living.items() if ability(service).reaches
         } or living
-        self._give_up(self._service in living and self._service not in able)
+        self._give_up(self.service in living and self.service not in able)
         leaving = [trace for trace in traces if trace.holder in living.keys() - able.keys()]
         incoming = {
             trace.trace_id for trace in traces if trace in leaving or is_free(trace, living)
         }
-        for trace_id in self._traces.ahead.keys() - incoming:
-            self._traces.forget(trace_id)
-        if self._service in able and time.monotonic() >= self._blind_until:
+        for trace_id in self.traces.ahead.keys() - incoming:
+            self.traces.forget(trace_id)
+        if self.service in able and time.monotonic() >= self._blind_until:
             self._claim(traces, living, able)
             for trace, turns in turns_of(leaving, traces, able).items():
-                if turns[0] == self._service and trace.wanted:
-                    self._start_work(trace.vhost, self._traces.prepare, self._preparing)
+                if turns[0] == self.service and trace.wanted:
+                    self._start_work(trace.vhost, self.traces.prepare, self._preparing)
 
     def _give_up(self, others_can: bool) -> None:
         """Give up traces that have waited for long for a broker that others reach."""
         moment = time.monotonic()
-        vhosts = self._traces.out_of_reach()
+        vhosts = self.traces.out_of_reach()
         self._away_since = {vhost: self._away_since.get(vhost, moment) for vhost in vhosts}
         for vhost in self._stuck() if others_can else ():
-            self._start_work(vhost, self._traces.give_up)
+            self._start_work(vhost, self.traces.give_up)
 
     def _stuck(self) -> list[str]:
-        long_ago = time.monotonic() - self._hold_seconds
+        long_ago = time.monotonic() - self.hold_seconds
         return [vhost for vhost, start in self._away_since.items() if start <= long_ago]
 
     def _claim(
@@ -215,16 +208,16 @@ class Claims:
         }
         for trace, turns in turns_of(free, traces, able).items():
             wait = moment - self._free_since[trace.trace_id]
-            if wait >= turns.index(self._service) * TURN_SECONDS:
+            if wait >= turns.index(self.service) * TURN_SECONDS:
                 if reading := self._preparing.get(trace.vhost):  # it can be had at once
                     reading.cancel()
-                self._start_work(trace.vhost, self._traces.run_here)
+                self._start_work(trace.vhost, self.traces.run_here)
 
     async def _ask_broker(self) -> None:
-        while self._reach is not None:
+        while self.reach is not None:
             try:
                 async with asyncio.timeout(REACH_SECONDS):
-                    await self._reach()
+                    await self.reach()
             except (OutageError, TimeoutError):
                 self._reaches = False
             else:
@@ -232,12 +225,12 @@ class Claims:
             await asyncio.sleep(REACH_SECONDS)
 
     async def _follow(self) -> None:
-        feed = self._traces.feed
+        feed = self.traces.feed
         while True:
             await asyncio.sleep(FOLLOW_SECONDS if feed.is_awaited else LOOK_SECONDS)
             if self._has_peers:
                 with contextlib.suppress(OutageError):
-                    await self._traces.follow()
+                    await self.traces.follow()
 
     def _start_work(
         self,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from app.traces.life import TraceState
 from app.traces.runs.feed import Feed
 from app.traces.status import Snapshot
 from app.traces.supervisor import patiently
+from model.times import now
 
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
@@ -34,24 +35,19 @@ TIDY_SECONDS = 5.0
 DROP_SECONDS = 1.0
 
 
+@dataclass(eq=False)
 class TracesHere:
     """The runs of this service's traces; nothing else begins one or ends one."""
 
-    def __init__(
-        self,
-        store: Store,
-        source: TraceSource,
-        elsewhere: Elsewhere,
-        capture: Capture,
-        feed: Feed,
-    ) -> None:
-        self._store = store
-        self._source = source
-        self._elsewhere = elsewhere
-        self._service = elsewhere.service
-        self._capture = capture
+    store: Store
+    source: TraceSource
+    elsewhere: Elsewhere
+    capture: Capture
+    feed: Feed
+
+    def __post_init__(self) -> None:
+        self._service = self.elsewhere.service
         self.ahead: dict[int, RestorePoint] = {}  # of traces that others are to leave
-        self.feed = feed
         self._running: dict[str, RunningTrace] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._tidying: dict[str, asyncio.Task[None]] = {}
@@ -62,18 +58,18 @@ class TracesHere:
         Where there are other services, `app.traces.holding.claims` says which of them run here.
         """
         await self.follow()
-        if not (await self._elsewhere.peers()).are_there:
-            for trace in await self._store.traces.list():
+        if not (await self.elsewhere.peers()).are_there:
+            for trace in await self.store.traces.list():
                 if trace.wanted:
                     await self.begin(trace)
-                elif trace.holder is not None and await self._store.leases.claim(
+                elif trace.holder is not None and await self.store.leases.claim(
                     trace.id, self._service
                 ):
                     self._tidy_later(trace.vhost)
 
     async def follow(self) -> None:
         """Tell the feed of the newest event, also of other services."""
-        self.feed.advance(await self._store.events.last_id())
+        self.feed.advance(await self.store.events.last_id())
 
     async def shutdown(self, deadline: float) -> None:
         """End all runs within ``deadline`` seconds; their queues keep collecting."""
@@ -90,7 +86,7 @@ class TracesHere:
 
         A store whose disk is full answers, as long as nothing is written.
         """
-        await self._store.ping()
+        await self.store.ping()
         for snapshot in self.snapshots().values():
             if snapshot.standing.away == "store":
                 raise OutageError(snapshot.standing.waiting_for)
@@ -128,7 +124,7 @@ class TracesHere:
 
     async def find(self, vhost: str) -> Trace:
         """A trace as it is stored; raises `NotFoundError` if there never was one."""
-        trace = await self._store.traces.find(vhost)
+        trace = await self.store.traces.find(vhost)
         if trace is None:
             raise NotTracedError(vhost)
         return trace
@@ -143,16 +139,16 @@ class TracesHere:
         if trace.holder not in (None, self._service):
             log.warning("the trace of %r is taken over from another service", trace.vhost)
             with contextlib.suppress(OutageError):  # the run finds its queue in use, and asks again
-                await self._source.cut_off(trace.vhost, {trace.holder})
+                await self.source.cut_off(trace.vhost, {trace.holder})
         self._run(await self.find(trace.vhost))
 
     async def _claim(self, trace: Trace) -> None:
-        if not await self._store.leases.claim(trace.id, self._service):
-            await self._elsewhere.check(await self.find(trace.vhost))
+        if not await self.store.leases.claim(trace.id, self._service):
+            await self.elsewhere.check(await self.find(trace.vhost))
             raise ConflictError(f"another service runs the trace of {trace.vhost!r}: ask that one")
 
     def _run(self, trace: Trace) -> None:
-        self._running[trace.vhost] = self._capture.run(trace, self.ahead.pop(trace.id, None))
+        self._running[trace.vhost] = self.capture.run(trace, self.ahead.pop(trace.id, None))
 
     async def run_again(self, vhost: str) -> None:
         """Run a trace again as it is stored, after its run has ended for a change."""
@@ -171,7 +167,7 @@ class TracesHere:
         """Read a trace ahead whose service is about to leave it to this one."""
         trace = await self.find(vhost)
         if trace.id not in self.ahead:
-            self.ahead[trace.id] = await self._capture.read(trace)
+            self.ahead[trace.id] = await self.capture.read(trace)
 
     def forget(self, trace_id: int) -> None:
         """Drop the restore point of a trace that stays where it is."""
@@ -201,7 +197,7 @@ class TracesHere:
                 log.warning("the trace of %r is left to another service", vhost)
                 await present.end(drain=False, deadline=deadline)
                 self._running.pop(vhost, None)
-                await self._store.leases.release(present.trace.id, self._service)
+                await self.store.leases.release(present.trace.id, self._service)
 
     async def stop(self, vhost: str, trace: Trace) -> None:
         """Stop a trace that no other service runs; its lock is held."""
@@ -210,23 +206,23 @@ class TracesHere:
             await self.begin(trace)
             present = self._running[vhost]
         if present is None:
-            await self._store.traces.set_wanted(trace.id, False)
+            await self.store.traces.set_wanted(trace.id, False)
             return
         present.drain()  # first, or its next check would switch tracing on again
-        is_off = await self._attempt(self._source.switch_off, vhost)
-        await self._store.traces.set_wanted(trace.id, False)
+        is_off = await self._attempt(self.source.switch_off, vhost)
+        await self.store.traces.set_wanted(trace.id, False)
         del self._running[vhost]
-        stopped_at = time.time_ns() // 1000
+        stopped_at = now()
         await present.end(drain=is_off, deadline=DRAIN_SECONDS)
-        await self._store.gaps.open(
+        await self.store.gaps.open(
             trace.id,
             after_event_id=present.snapshot().last_event_id,
             since=stopped_at,
             reason="the trace was stopped",
-            epoch=await self._store.leases.take(trace.id, self._service),
+            epoch=await self.store.leases.take(trace.id, self._service),
         )
-        if is_off and await self._attempt(self._source.delete_queue, vhost):
-            await self._store.leases.release(trace.id, self._service)
+        if is_off and await self._attempt(self.source.delete_queue, vhost):
+            await self.store.leases.release(trace.id, self._service)
         else:
             self._tidy_later(vhost)
 
@@ -245,7 +241,7 @@ class TracesHere:
 
     async def _has_vhost(self, vhost: str) -> bool:
         with contextlib.suppress(OutageError):
-            return await self._source.has_vhost(vhost)
+            return await self.source.has_vhost(vhost)
         return True
 
     def _tidy_later(self, vhost: str) -> None:
@@ -266,9 +262,9 @@ class TracesHere:
                     trace = await self.find(vhost)
                     if trace.wanted or vhost in self._running or trace.holder != self._service:
                         return
-                    await self._source.switch_off(vhost)
-                    await self._source.delete_queue(vhost)
-                    await self._store.leases.release(trace.id, self._service)
+                    await self.source.switch_off(vhost)
+                    await self.source.delete_queue(vhost)
+                    await self.store.leases.release(trace.id, self._service)
                     return
 
     @contextlib.asynccontextmanager
@@ -289,7 +285,7 @@ class TracesHere:
                 finally:
                     if present is None:
                         with contextlib.suppress(OutageError):  # then we hold it, idly
-                            await self._store.leases.release(trace.id, self._service)
+                            await self.store.leases.release(trace.id, self._service)
                 return
             await present.end(drain=False, deadline=DRAIN_SECONDS)
             try:
@@ -302,5 +298,5 @@ class TracesHere:
     async def _take(self, vhost: str) -> tuple[Trace, int]:
         """A trace that we hold, by its present rules, and its new epoch."""
         trace = await self.find(vhost)
-        epoch = await self._store.leases.take(trace.id, self._service)
+        epoch = await self.store.leases.take(trace.id, self._service)
         return await self.find(vhost), epoch

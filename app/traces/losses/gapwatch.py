@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -54,18 +55,20 @@ class _Loss(msgspec.Struct, eq=False):
         return not self.suspected and not self.declared
 
 
+@dataclass(eq=False)
 class GapWatch:
     """The gaps of one trace, over all its runs. Times in µs.
 
     Declared gaps begin in the store, with the trace's selection; here they only end. They explain
-    no loss: one within them is recorded like any other.
+    no loss: one within them is recorded like any other. ``name`` is the virtual host's, for the
+    log.
     """
 
-    def __init__(self, gaps: Gaps, trace_id: int, name: str = "") -> None:
-        """``name`` is the virtual host's, for the log."""
-        self._name = name
-        self._gaps = gaps
-        self._trace_id = trace_id
+    gaps: Gaps
+    trace_id: int
+    name: str = ""
+
+    def __post_init__(self) -> None:
         self._last_event_id = self._stands_at = 0
         self.processed = 0  # trace messages since this object was made
         self._held_since: int | None = None
@@ -191,25 +194,23 @@ class GapWatch:
         Raises `OutageError`, and may be called again.
         """
         async with self._writing:
-            loss = self._suspected.get(reason)
-            if loss is None:
-                return
-            if loss.gap_id is not None:
-                await self._gaps.withdraw(loss.gap_id, epoch=self.epoch)
-                log.warning("trace of %r: no longer suspected: %s", self._name, reason)
-            del self._suspected[reason]
-            if loss in self._losses:
-                self._losses.remove(loss)
+            if (loss := self._suspected.get(reason)) is not None:
+                await self._drop(loss, "no longer suspected")
+                del self._suspected[reason]
 
     async def take_back(self, reason: str) -> None:
         """Take back a tentative loss that goes on: all has come. Raises `OutageError`."""
         async with self._writing:
             for loss in [*self._losses]:
                 if loss.reason == reason and loss.tentative and loss.end is None:
-                    if loss.gap_id is not None:
-                        await self._gaps.withdraw(loss.gap_id, epoch=self.epoch)
-                        log.warning("trace of %r: all has come after all: %s", self._name, reason)
-                    self._losses.remove(loss)
+                    await self._drop(loss, "all has come after all")
+
+    async def _drop(self, loss: _Loss, news: str) -> None:
+        if loss.gap_id is not None:
+            await self.gaps.withdraw(loss.gap_id, epoch=self.epoch)
+            log.warning("trace of %r: %s: %s", self.name, news, loss.reason)
+        if loss in self._losses:
+            self._losses.remove(loss)
 
     async def record(self, reason: str, queued: int, *, begins: Point | None = None) -> None:
         """Note and write a loss that is over; raises `OutageError`."""
@@ -249,8 +250,8 @@ class GapWatch:
     async def _write(self) -> None:
         for loss in list(self._losses):
             if loss.gap_id is None:
-                loss.gap_id = await self._gaps.open(
-                    self._trace_id,
+                loss.gap_id = await self.gaps.open(
+                    self.trace_id,
                     after_event_id=loss.after_event_id,
                     since=loss.begin,
                     reason=loss.reason,
@@ -258,11 +259,11 @@ class GapWatch:
                     epoch=self.epoch,
                 )
                 kind = "a suspected gap" if loss.suspected else "a gap"
-                log.warning("trace of %r has %s: %s", self._name, kind, loss.reason)
+                log.warning("trace of %r has %s: %s", self.name, kind, loss.reason)
             if self._is_over(loss) and loss.end is not None:
                 extend = loss.before_event_id is not None
                 loss.before_event_id = self._last_event_id + 1
-                await self._gaps.close(
+                await self.gaps.close(
                     loss.gap_id,
                     before_event_id=loss.before_event_id,
                     until=loss.end,

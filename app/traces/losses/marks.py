@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from app.background import end
 from app.errors import OutageError
 from model.times import now
 
@@ -111,13 +112,9 @@ class Marks:
 
     async def close(self) -> None:
         """Give the publishers' connections back; the next marks begin new series."""
-        publishing = {series.publishing for series in self._series if series.publishing is not None}
-        publishers = [series.publisher for series in self._series]
-        self._series = []
-        for task in publishing:
-            task.cancel()
-        await asyncio.gather(*publishing, return_exceptions=True)
-        await asyncio.gather(*(publisher.close() for publisher in publishers))
+        ending, self._series = self._series, []
+        await end(*(series.publishing for series in ending))
+        await asyncio.gather(*(series.publisher.close() for series in ending))
 
     def loss(self, marks: Iterable[Mark]) -> Point | None:
         """The beginning of a loss that marks about to be stored prove; None if they prove none."""

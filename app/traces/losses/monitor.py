@@ -16,6 +16,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.errors import OutageError
@@ -74,28 +75,23 @@ def _boot_clock() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
+@dataclass(eq=False)
 class Monitor:
     """Watches one stream.
 
     ``lag`` is about how many trace messages wait to be taken, None before it was first measured:
-    those in bundles are as many as in the last portion.
+    those in bundles are as many as in the last portion. ``measured`` is called with the time of a
+    look (µs) and the messages held for us.
     """
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        recorder: Recorder,
-        stream: TraceStream,
-        ending: Ending,
-        measured: Callable[[int, int], None],
-    ) -> None:
-        """``measured`` is called with the time of a look (µs) and the messages held for us."""
-        self._measured = measured
-        self._pipeline = pipeline
-        self._recorder = recorder
-        self._stream = stream
-        self._ending = ending
-        self._gaps = pipeline.gaps
+    pipeline: Pipeline
+    recorder: Recorder
+    stream: TraceStream
+    ending: Ending
+    measured: Callable[[int, int], None]
+
+    def __post_init__(self) -> None:
+        self._gaps = self.pipeline.gaps
         self._harm: str | None = None
         self._most_bytes: int | None = None
         self._largest = 0  # body since the last check
@@ -110,24 +106,24 @@ class Monitor:
     @property
     def remarks(self) -> list[str]:
         """Sentences on faults of the queue or the marks."""
-        trouble = self._pipeline.marks.trouble
+        trouble = self.pipeline.marks.trouble
         return [*self._remarks, *([f"no marks can be published: {trouble}"] if trouble else [])]
 
     async def begin(self) -> None:
         """Switch tracing on, and record a gap if messages were certainly missed before."""
-        pipeline, stream, gaps = self._pipeline, self._stream, self._gaps
-        restored = self._recorder.restored
+        pipeline, stream, gaps = self.pipeline, self.stream, self._gaps
+        restored = self.recorder.restored
         point = Point(restored.last_event_id, now())
-        if stream.sentinel != self._recorder.sentinel:
-            self._recorder.sentinel = stream.sentinel
-            self._recorder.is_ledger_new = True
+        if stream.sentinel != self.recorder.sentinel:
+            self.recorder.sentinel = stream.sentinel
+            self.recorder.is_ledger_new = True
         if stream.queue_is_new:
-            self._recorder.collectors.forget()
-        stream.know_accounts(self._recorder.accounts)
-        self._recorder.capture_as(stream.account)
+            self.recorder.collectors.forget()
+        stream.know_accounts(self.recorder.accounts)
+        self.recorder.capture_as(stream.account)
         await stream.wait_for_bundles()
         was_off = await pipeline.source.switch_on(pipeline.trace.vhost)
-        self._recorder.audit.begin(self._recorder.tally, time.monotonic())
+        self.recorder.audit.begin(self.recorder.tally, time.monotonic())
         stored = await pipeline.store.gaps.newest(pipeline.trace.id)
         declared = await pipeline.store.gaps.open_declared(pipeline.trace.id)
         queued = await stream.queued()
@@ -138,14 +134,14 @@ class Monitor:
             restored.recorded_at,
             stored,
             queued,
-            held_since=self._recorder.tracker.held_since,
+            held_since=self.recorder.tracker.held_since,
             # The newest is about the present selection.
             lifted=declared if pipeline.trace.taken.is_all else declared[:-1],
         )
         self._old_due = gaps.processed + queued
         if not restored.state:
             # From here on every start is a resumption, even if there is no event yet.
-            await self._recorder.append(self._recorder.batch([]))
+            await self.recorder.append(self.recorder.batch([]))
         if not gaps.is_open and (reasons := await self._loss_reasons(was_off)):
             await gaps.record("; ".join(reasons), queued)
         await self._look_at_queue()
@@ -159,15 +155,15 @@ class Monitor:
 
         Until then an unmatched delivery tells of no loss.
         """
-        recorder = self._recorder
+        recorder = self.recorder
         if recorder.tracker.is_taking_anew and self._gaps.processed >= self._old_due:
             recorder.tracker.take_since(recorder.last_event_id)
             recorder.is_ledger_new = True  # to be stored soon
 
     async def _loss_reasons(self, was_off: list[str]) -> list[str]:
         """The reasons, as far as known, why messages are missing since capture last worked."""
-        stream, nodes = self._stream, await self._stopped_nodes()
-        if not self._recorder.restored.state:
+        stream, nodes = self.stream, await self._stopped_nodes()
+        if not self.recorder.restored.state:
             return [RESTORED] if self._is_behind else []
         if stream.queue_is_new:
             return ["the trace queue was gone"]
@@ -182,20 +178,20 @@ class Monitor:
     @property
     def _is_behind(self) -> bool:
         """Tell whether the store is older than the trace queue's bookmarks."""
-        recorder = self._recorder
+        recorder = self.recorder
         return any(
             bookmark.epoch >= recorder.epoch or bookmark.event_id > recorder.restored.last_event_id
-            for bookmark in self._stream.bookmarks
+            for bookmark in self.stream.bookmarks
         )
 
     async def leave_bookmark(self) -> None:
         """Leave a bookmark of the store's progress in the trace queue. Raises `OutageError`."""
-        recorder = self._recorder
-        await self._stream.leave_bookmark(recorder.epoch, recorder.last_event_id)
+        recorder = self.recorder
+        await self.stream.leave_bookmark(recorder.epoch, recorder.last_event_id)
 
     async def watch(self) -> None:
         """Keep the lag up to date, and check from time to time; ends only by a failure."""
-        settings, checked_at = self._pipeline.settings, time.monotonic()
+        settings, checked_at = self.pipeline.settings, time.monotonic()
         while True:
             await asyncio.sleep(LAG_SECONDS)
             with contextlib.suppress(OutageError):  # the consumer reports a lost stream
@@ -207,23 +203,23 @@ class Monitor:
                 with contextlib.suppress(OutageError):  # of the management API: the next may tell
                     await self._check()
                 with contextlib.suppress(OutageError):  # the next time will do
-                    await self._pipeline.store.aliases.learn(self._pipeline.trace.id)
+                    await self.pipeline.store.aliases.learn(self.pipeline.trace.id)
 
     async def mark(self) -> None:
         """Publish marks as long as something is traced; ends only by a failure."""
-        seconds = self._pipeline.settings.mark_seconds
+        seconds = self.pipeline.settings.mark_seconds
         if not seconds:
             return
-        marks, publishers = self._pipeline.marks, None
-        compares = self._recorder.audit.compares
+        marks, publishers = self.pipeline.marks, None
+        compares = self.recorder.audit.compares
         last_traffic = -1
         try:
-            while not self._ending.when_empty:  # then tracing is off on purpose
+            while not self.ending.when_empty:  # then tracing is off on purpose
                 await asyncio.sleep(seconds)
                 publishers = publishers or await self._publishers()
                 # Without traffic none are published: the broker's counters come to rest, and can
                 # be compared. Where they cannot be, marks are all there is.
-                traffic = self._recorder.traffic
+                traffic = self.recorder.traffic
                 is_busy = traffic != last_traffic or (self.lag or 0) > IDLE_LAG
                 if publishers and (is_busy or not compares.publishes or marks.is_asked):
                     last_traffic = traffic
@@ -233,7 +229,7 @@ class Monitor:
 
     async def suspect_standstills(self, clock: Callable[[], float] = _boot_clock) -> None:
         """Notice that the event loop stood still; ends only by a failure."""
-        gaps, recorder = self._gaps, self._recorder
+        gaps, recorder = self._gaps, self.recorder
         traffic, traffic_at = recorder.traffic, -TRAFFIC_SECONDS
         while True:
             point, start = gaps.point, clock()
@@ -243,30 +239,30 @@ class Monitor:
             is_late = clock() - start > TICK_SECONDS + STILL_SECONDS
             if is_late and start - traffic_at < TRAFFIC_SECONDS:
                 with contextlib.suppress(OutageError):  # then the next run sees the loss
-                    gaps.suspect(STOOD_STILL, await self._stream.queued(), point.event_id)
+                    gaps.suspect(STOOD_STILL, await self.stream.queued(), point.event_id)
                     await gaps.write()
 
     async def _publishers(self) -> Sequence[MarkPublisher] | None:
         with contextlib.suppress(OutageError):
-            trace = self._pipeline.trace
-            return await self._pipeline.source.mark_publishers(trace.vhost, trace.taken)
+            trace = self.pipeline.trace
+            return await self.pipeline.source.mark_publishers(trace.vhost, trace.taken)
         return None
 
     async def _measure(self) -> None:
         """Count waiting messages; once none wait or come, no mark may be missing."""
         asked_at = now()
-        queued = await self._stream.queued()
-        self._measured(asked_at, queued - self._stream.unacknowledged)
-        self.lag = round(queued * self._stream.records_per_message)
+        queued = await self.stream.queued()
+        self.measured(asked_at, queued - self.stream.unacknowledged)
+        self.lag = round(queued * self.stream.records_per_message)
         self._points.append(self._wait_start(self._gaps.point, queued))
         await self._see_room()
-        tally = self._recorder.tally
+        tally = self.recorder.tally
         if queued or self._quiet is None or self._quiet[0] != tally:
             self._quiet = (tally, asked_at)
         limit = asked_at - int(OVERDUE_SECONDS * 1e6)
-        if queued or self._quiet[1] > limit or self._ending.when_empty:
+        if queued or self._quiet[1] > limit or self.ending.when_empty:
             return
-        gaps, begins = self._gaps, self._pipeline.marks.overdue(limit)
+        gaps, begins = self._gaps, self.pipeline.marks.overdue(limit)
         if begins is None:
             await gaps.close(MARKS_MISSING, 0)
         elif not gaps.is_losing(MARKS_MISSING):
@@ -279,14 +275,14 @@ class Monitor:
 
         A fault has lasted since the last check, or since ``begins``.
         """
-        if self._ending.when_empty:  # tracing is off on purpose
+        if self.ending.when_empty:  # tracing is off on purpose
             return
         gaps, point = self._gaps, self._gaps.point
-        was_off = await self._pipeline.source.switch_on(self._pipeline.trace.vhost)
+        was_off = await self.pipeline.source.switch_on(self.pipeline.trace.vhost)
         if nodes := await self._stopped_nodes():
-            await gaps.record(_stop_reason(nodes), await self._stream.queued())
+            await gaps.record(_stop_reason(nodes), await self.stream.queued())
         if was_off:
-            await gaps.record(_off_reason(was_off), await self._stream.queued(), begins=begins)
+            await gaps.record(_off_reason(was_off), await self.stream.queued(), begins=begins)
         await self._look_at_queue(begins)
         gaps.is_well(self._wait_start(point, self.lag or 0))
         await gaps.write()
@@ -298,8 +294,8 @@ class Monitor:
         Messages that wait in the queue, beside our sentinel, were traced earlier, and are lost with
         it. Only marks tell since when they wait.
         """
-        recorder = self._recorder
-        if queued <= 1 or not self._pipeline.settings.mark_seconds:
+        recorder = self.recorder
+        if queued <= 1 or not self.pipeline.settings.mark_seconds:
             return point
         return Point(point.event_id, recorder.settled.moment or recorder.restored.recorded_at)
 
@@ -308,12 +304,12 @@ class Monitor:
 
         Their last trace messages may never have left them.
         """
-        nodes, self._gaps.nodes = self._gaps.nodes, await self._pipeline.source.nodes()
+        nodes, self._gaps.nodes = self._gaps.nodes, await self.pipeline.source.nodes()
         return nodes - self._gaps.nodes
 
     async def _look_at_queue(self, begins: Point | None = None) -> None:
         """See that our queue is as declared: bound, bounded by nobody else, and not full."""
-        pipeline, gaps = self._pipeline, self._gaps
+        pipeline, gaps = self.pipeline, self._gaps
         queue = await pipeline.source.look(pipeline.trace.vhost, pipeline.trace.taken)
         self._remarks = queue.remarks
         if queue.fault:  # our own is gone; this ends our consumer
@@ -321,8 +317,8 @@ class Monitor:
             await pipeline.source.delete_queue(pipeline.trace.vhost)
             return
         if queue.missing or queue.excess:
-            await self._stream.bind(queue.missing, queue.excess)
-        queued = await self._stream.queued()
+            await self.stream.bind(queue.missing, queue.excess)
+        queued = await self.stream.queued()
         if not queue.is_bound:
             await gaps.record(UNBOUND, queued, begins=begins)
         had_room = self._has_room
@@ -340,7 +336,7 @@ class Monitor:
 
     async def _see_room(self) -> None:
         """See that the queue does not drop messages long before it looks full."""
-        self._largest = max(self._largest, self._stream.take_largest())
+        self._largest = max(self._largest, self.stream.take_largest())
         if not self._has_room:
             await self._gaps.open(TIGHT)
 

@@ -14,7 +14,7 @@ import asyncio
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, TypeAlias
 
-from app.stored.causality import ReturnedCopy
+from app.stored.causality import QueueCopies
 from app.traces.losses.marks import Point
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.recorder import Recorder
@@ -92,7 +92,7 @@ class QueueWatch:
             recorder.is_ledger_new = True
         self._returned = []
 
-    async def _back_until(self, moment: int) -> list[ReturnedCopy]:
+    async def _back_until(self, moment: int) -> list[QueueCopies]:
         store, trace = self._pipeline.store, self._pipeline.trace
         return await store.copies.back_in_queues(trace.id, moment)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -41,29 +42,26 @@ class _Measure(msgspec.Struct, frozen=True):
     due: int
 
 
+@dataclass(eq=False)
 class Acquaintance:
-    """One run's knowledge of connections."""
+    """One run's knowledge of connections.
 
-    def __init__(
-        self,
-        vhost: str,
-        tracker: Tracker,
-        introductions: Introductions,
-        stream: TraceStream,
-        *,
-        recorded_at: int,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """Begin with the trace queue's messages, all traced at ``recorded_at`` (µs) or later."""
-        self._vhost = vhost
-        self._tracker = tracker
-        self._introductions = introductions
-        self._stream = stream
-        self._clock = clock
+    The trace queue's messages were all traced at ``recorded_at`` (µs) or later.
+    """
+
+    vhost: str
+    tracker: Tracker
+    introductions: Introductions
+    stream: TraceStream
+    _: KW_ONLY
+    recorded_at: int
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
         self._processed = 0  # trace messages that are stamped
         self._received = 0  # including the present ones
         moment = self._moment()
-        self._horizon = moment if stream.queue_is_new else min(recorded_at, moment)
+        self._horizon = moment if self.stream.queue_is_new else min(self.recorded_at, moment)
         self._measure: _Measure | None = None
         self._next_hearing = self._next_review = 0
         self._hear_from = 0
@@ -81,7 +79,7 @@ class Acquaintance:
         self._processed, self._received = self._received, self._received + count
         if not messages:
             # An empty portion does not mean an empty queue: a slow broker pauses too.
-            if self._stream.remark is None and not held_back:
+            if self.stream.remark is None and not held_back:
                 self._advance()
                 self._measure = None  # it may count arrivals of that time twice
             return
@@ -100,10 +98,10 @@ class Acquaintance:
         store is asked who is behind it, which may take longer than the queue's answer.
         """
         if self._measure is None:
-            self._measure = _Measure(moment, self._received + self._stream.buffer_size + ready)
+            self._measure = _Measure(moment, self._received + self.stream.buffer_size + ready)
 
     def _moment(self) -> int:
-        return int(self._clock() * 1_000_000)
+        return int(self.clock() * 1_000_000)
 
     def _advance(self) -> None:
         if self._measure is not None and self._measure.due <= self._processed:
@@ -115,17 +113,17 @@ class Acquaintance:
             self._next_review = moment + int(REVIEW_SECONDS * 1_000_000)
             self._hear_from = self._hear_from or moment - OVERLAP
             suspects: Collection[str] = {
-                *self._tracker.participants.connections,
+                *self.tracker.participants.connections,
                 *self._closings,
             }
         else:
-            connections = await self._introductions.connections.list_closed(
-                self._vhost, self._hear_from
+            connections = await self.introductions.connections.list_closed(
+                self.vhost, self._hear_from
             )
             self._hear_from = moment - OVERLAP
             for connection in connections:
                 is_new = connection.id not in self._noted_ids
-                if is_new and self._tracker.ends_with(connection.name):
+                if is_new and self.tracker.ends_with(connection.name):
                     self._note_end(connection)
             self._noted_ids = {connection.id for connection in connections}
             suspects = self._closings
@@ -134,10 +132,10 @@ class Acquaintance:
         for name, owners in (await self._owners(suspects)).items():
             for owner in owners:
                 self._note_end(owner)
-            for user, client in self._tracker.participants.clients_on(name).items():
+            for user, client in self.tracker.participants.clients_on(name).items():
                 owners_of_user = [owner for owner in owners if owner.user == user]
                 if owners_of_user and _common_client(owners_of_user) != client:
-                    self._tracker.end(name)  # and introduced again, as it may be now
+                    self.tracker.end(name)  # and introduced again, as it may be now
                     break
 
     def _note_end(self, connection: BrokerConnection) -> None:
@@ -147,19 +145,19 @@ class Acquaintance:
 
     def _end(self) -> None:
         for name, moment in [*self._closings.items()]:
-            if moment + SKEW < self._horizon and self._tracker.end(name):
+            if moment + SKEW < self._horizon and self.tracker.end(name):
                 del self._closings[name]
 
     async def _owners(self, names: Collection[str]) -> Mapping[str, list[BrokerConnection]]:
         """Connections by name that messages still to be stamped may belong to."""
         owners: defaultdict[str, list[BrokerConnection]] = defaultdict(list)
         start = self._horizon - SKEW
-        for connection in await self._introductions.connections.owners(names, start):
+        for connection in await self.introductions.connections.owners(names, start):
             owners[connection.name].append(connection)
         return owners
 
     async def _introduce(self, messages: Sequence[Arrival]) -> None:
-        participants = self._tracker.participants
+        participants = self.tracker.participants
         strangers = participants.strangers(
             [arrival.message.channel for arrival in messages if arrival.message.is_event]
         )
@@ -169,9 +167,9 @@ class Acquaintance:
             channel.connection for channel in strangers if participants.is_by_name(channel)
         }
         by_user = {channel.connection for channel in strangers} - by_client
-        newest_by_name = await self._introductions.look_up(sorted(by_client))
+        newest_by_name = await self.introductions.look_up(sorted(by_client))
         if by_user:
-            newest_by_name |= await self._introductions.connections.find(by_user)
+            newest_by_name |= await self.introductions.connections.find(by_user)
         owners = await self._owners(by_client) if by_client else {}
         for channel in strangers:
             newest = newest_by_name.get(channel.connection)

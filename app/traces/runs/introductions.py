@@ -13,10 +13,12 @@ import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from app.errors import OutageError
 from app.stored.capture import BrokerConnection
+from model.times import now
 
 if TYPE_CHECKING:
     from app.broker.announcements import Announcements
@@ -39,24 +41,21 @@ FORGET_SUCCESSOR_SECONDS = 5.0
 MOST_SETTLED = 20_000
 
 
+@dataclass(eq=False)
 class Introductions:
-    """Looks connections up, for all traces of a process."""
+    """Looks connections up, for all traces of a process.
 
-    def __init__(
-        self,
-        connections: Connections,
-        broker: Announcements,
-        *,
-        seconds: float = 6.0,
-        clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Wait ``seconds`` at most for an unknown connection."""
-        self.connections = connections
-        self._broker = broker
-        self._seconds = seconds
-        self._clock = clock
-        self._pause = pause
+    An unknown connection is waited for, ``seconds`` at most.
+    """
+
+    connections: Connections
+    broker: Announcements
+    _: KW_ONLY
+    seconds: float = 6.0
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
         self._is_on = False
         self._looked_at = self._asked_at = float("-inf")
         # By name: the connection's id, None for no connection, and when that expires.
@@ -85,19 +84,19 @@ class Introductions:
 
     async def _wait_for(self, unsure: set[str], connections: dict[str, BrokerConnection]) -> None:
         """Look again until each of these names has a connection that is beyond doubt."""
-        start = self._clock()
+        start = self.clock()
         is_on = await self._is_announced()
         # Without announcements a list is all there is; with them most are there in no time.
         first_ask, ask_every = (start + ASK_SECONDS, ASK_SECONDS) if is_on else (start, ASK_RARELY)
         while unsure:
-            moment = self._clock()
+            moment = self.clock()
             if not is_on or moment - start >= SUCCESSOR_SECONDS:
                 unsure = unsure - connections.keys()
             if unsure and moment >= max(first_ask, self._asked_at + ask_every):
                 self._asked_at = moment
                 await self._ask(unsure - connections.keys())
-            elif is_on and unsure and moment - start < self._seconds:
-                await self._pause(POLL_SECONDS)
+            elif is_on and unsure and moment - start < self.seconds:
+                await self.pause(POLL_SECONDS)
             else:
                 return
             connections |= await self.connections.find(unsure)
@@ -105,27 +104,27 @@ class Introductions:
 
     def _is_unsure(self, name: str, connection: BrokerConnection | None) -> bool:
         settled, expiry = self._settled.get(name, (0, 0.0))
-        if settled == (connection.id if connection else None) and self._clock() < expiry:
+        if settled == (connection.id if connection else None) and self.clock() < expiry:
             return False
         if connection is None:
             return True
         closed_at = connection.closed_at
-        return closed_at is not None and time.time_ns() // 1000 - closed_at > USED_AGAIN
+        return closed_at is not None and now() - closed_at > USED_AGAIN
 
     def _settle(self, name: str, connection: int | None, seconds: float) -> None:
-        self._settled[name] = connection, self._clock() + seconds
+        self._settled[name] = connection, self.clock() + seconds
         self._settled.move_to_end(name)
         if len(self._settled) > MOST_SETTLED:
             self._settled.popitem(last=False)
 
     async def _is_announced(self) -> bool:
         """Tell whether connections are announced to our queue, and so to the store."""
-        moment = self._clock()
+        moment = self.clock()
         if moment - self._looked_at >= EXCHANGE_SECONDS:
             self._looked_at = moment
             with contextlib.suppress(OutageError):  # the last answer is as good as any
-                vhost = await self._broker.event_exchange()
-                self._is_on = vhost is not None and await self._broker.is_bound(vhost)
+                vhost = await self.broker.event_exchange()
+                self._is_on = vhost is not None and await self.broker.is_bound(vhost)
         return self._is_on
 
     async def _ask(self, names: set[str]) -> None:
@@ -133,7 +132,7 @@ class Introductions:
         if not names:
             return
         try:
-            present = await self._broker.present()
+            present = await self.broker.present()
         except OutageError:
             return
         if connections := [connection for connection in present if connection.name in names]:

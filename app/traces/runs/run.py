@@ -19,6 +19,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.background import end
@@ -68,16 +69,17 @@ CAUSE_FORGOTTEN = (
 )
 
 
+@dataclass(eq=False)
 class Run:
     """A trace that is restored and connected."""
 
-    def __init__(
-        self, pipeline: Pipeline, recorder: Recorder, stream: TraceStream, ending: Ending
-    ) -> None:
-        self._pipeline = pipeline
-        self._recorder = recorder
-        self._stream = stream
-        self._ending = ending
+    pipeline: Pipeline
+    recorder: Recorder
+    stream: TraceStream
+    ending: Ending
+
+    def __post_init__(self) -> None:
+        pipeline, recorder, stream, ending = self.pipeline, self.recorder, self.stream, self.ending
         self._stamper = Stamper(recorder, stream, pipeline.sieve)
         self._acquaintance = Acquaintance(
             pipeline.trace.vhost,
@@ -96,11 +98,11 @@ class Run:
 
     @property
     def tracker(self) -> Tracker:
-        return self._recorder.tracker
+        return self.recorder.tracker
 
     def snapshot(self, standing: Standing) -> Snapshot:
         monitor = self._monitor
-        return self._recorder.snapshot(standing, monitor.lag, monitor.remarks)
+        return self.recorder.snapshot(standing, monitor.lag, monitor.remarks)
 
     async def follow(self) -> None:
         """Switch tracing on, and store what arrives, until asked to end. Raises `OutageError`."""
@@ -119,7 +121,7 @@ class Run:
 
     async def _watch(self) -> None:
         """Run the tasks beside the consumer; ends only by a failure of one of them."""
-        settings, recorder = self._pipeline.settings, self._recorder
+        settings, recorder = self.pipeline.settings, self.recorder
         auditing = settings.audit_seconds if any(recorder.audit.compares) else 0.0
         tasks = [
             asyncio.create_task(loop)
@@ -143,19 +145,20 @@ class Run:
         self, seconds: float, look: Callable[[], Awaitable[None]], *, to_the_end: bool = False
     ) -> None:
         """Look every ``seconds`` (0: never), until the queue is to be emptied or the run ends."""
-        while seconds and (to_the_end or not self._ending.when_empty):
+        while seconds and (to_the_end or not self.ending.when_empty):
             await asyncio.sleep(seconds)
             with contextlib.suppress(OutageError):  # the next look will do
                 await look()
 
     async def _consume(self, watching: asyncio.Task[None]) -> None:
-        stream = self._stream
+        stream, retention = self.stream, self.pipeline.settings.retention
         storing: asyncio.Task[None] | None = None
         try:
-            while not self._ending.at_once:
+            while not self.ending.at_once:
                 if watching.done():  # it ends only by a failure
                     watching.result()
-                if self._stamper.is_new and self._retention_is_due():
+                is_due = retention.is_on and time.monotonic() >= self._next_retention
+                if self._stamper.is_new and is_due:
                     if storing is not None:
                         await storing
                         storing = None
@@ -171,9 +174,9 @@ class Run:
                     storing = None
                 if stretch is not None:
                     storing = asyncio.create_task(self._commit(stretch))
-                elif is_empty and self._ending.when_empty:
+                elif is_empty and self.ending.when_empty:
                     return
-                elif stream.is_over and not self._ending.when_empty:
+                elif stream.is_over and not self.ending.when_empty:
                     await self._leave()
                     return
         except asyncio.CancelledError:
@@ -189,13 +192,13 @@ class Run:
 
         :returns: how many records came, and whether the queue is known to be empty.
         """
-        settings, stream, stamper = self._pipeline.settings, self._stream, self._stamper
+        settings, stream, stamper = self.pipeline.settings, self.stream, self._stamper
         limit = min(PORTION, self._batch_limit - stamper.stretch.records)
         messages: Sequence[Arrival] = ()
         if not stamper.is_behind:
             messages = await stream.batch(limit, settings.batch_seconds)
-            if self._recorder.redactor is not None:
-                await redact(messages, self._recorder, stream, stamper.resume)
+            if self.recorder.redactor is not None:
+                await redact(messages, self.recorder, stream, stamper.resume)
         try:
             return await self._stamp(messages)
         except ItcError:
@@ -205,21 +208,21 @@ class Run:
             raise
 
     async def _stamp(self, messages: Sequence[Arrival]) -> tuple[int, bool]:
-        stream, stamper = self._stream, self._stamper
+        stream, stamper = self.stream, self._stamper
         silent = not messages and not stamper.is_behind and await self._is_silent()
         # Asked before the batch on its way is acknowledged, which may end the waiting.
         is_empty = silent and not stream.waits
         held_back = stamper.resume.is_holding or stamper.is_behind
         await self._acquaintance.meet(messages, held_back=held_back)
         if stamper.is_new:
-            self._recorder.take_up_rules()
+            self.recorder.take_up_rules()
             self._queues.take_up()
             self._batch_began = time.monotonic()
-        begins = self._pipeline.gaps.take_new()
+        begins = self.pipeline.gaps.take_new()
         if begins is not None:
-            self._recorder.tracker.settlements.forget(begins)
+            self.recorder.tracker.settlements.forget(begins)
         most = None  # whole bundles, but where one of their records is looked for
-        if self._pipeline.sieve.batch_limit is not None:
+        if self.pipeline.sieve.batch_limit is not None:
             most = self._batch_limit - stamper.stretch.records
         steps = stamper.steps(messages, silent, most)
         while not stamper.stamp(steps):  # noqa: ASYNC110  no polling: each call stamps some more
@@ -229,25 +232,25 @@ class Run:
 
     async def _ask_channels(self) -> None:
         """Once a loss is over, ask channels where they stand: no count is right until then."""
-        settlements, moment = self._recorder.tracker.settlements, time.monotonic()
-        if settlements.is_anew and moment >= self._next_asking and not self._pipeline.gaps.is_open:
+        settlements, moment = self.recorder.tracker.settlements, time.monotonic()
+        if settlements.is_anew and moment >= self._next_asking and not self.pipeline.gaps.is_open:
             settlements.is_anew, self._next_asking = False, moment + ASKING_SECONDS
-            await self._stream.ask_channels()
+            await self.stream.ask_channels()
 
     @property
     def _batch_limit(self) -> int:
-        return self._pipeline.sieve.batch_limit or self._pipeline.settings.batch_events
+        return self.pipeline.sieve.batch_limit or self.pipeline.settings.batch_events
 
     def _sift(self, digests: Iterable[bytes], failure: Exception) -> None:
         """Raise `SiftedError` if one of these messages may have made this attempt fail."""
-        sieve = self._pipeline.sieve
+        sieve = self.pipeline.sieve
         if sieve.narrow([*dict.fromkeys(digests)], failure_in_words(failure)):
             raise SiftedError(sieve) from failure
 
     def _may_grow(self) -> bool:
-        settings, stamper = self._pipeline.settings, self._stamper
+        settings, stamper = self.pipeline.settings, self._stamper
         return (
-            not self._ending.at_once
+            not self.ending.at_once
             and stamper.stretch.records < self._batch_limit
             and stamper.stretch.size < BATCH_BYTES
             and time.monotonic() - self._batch_began < PATIENCE * settings.batch_seconds
@@ -255,7 +258,7 @@ class Run:
 
     def _report(self) -> None:
         """Report that it runs, or the remark that holds it up."""
-        supervisor, remark = self._pipeline.supervisor, self._stream.remark
+        supervisor, remark = self.pipeline.supervisor, self.stream.remark
         if remark is None:
             supervisor.running()
         else:
@@ -263,16 +266,16 @@ class Run:
 
     async def _leave(self) -> None:
         """Store that everything is acknowledged: none of it comes again."""
-        self._recorder.window.clear()
-        await self._recorder.append(self._recorder.batch([]))
+        self.recorder.window.clear()
+        await self.recorder.append(self.recorder.batch([]))
 
     async def _close_window(self) -> None:
         """Store which messages are acknowledged, so that a restart has less to recognise."""
-        recorder = self._recorder
+        recorder = self.recorder
         size = len(recorder.window)
         with contextlib.suppress(OutageError):  # it can be recognised all the same
-            await self._stream.ready_messages()
-            recorder.window.confirm(self._stream.taken)
+            await self.stream.ready_messages()
+            recorder.window.confirm(self.stream.taken)
         if len(recorder.window) < size:
             await recorder.append(recorder.batch([]))
         with contextlib.suppress(OutageError):  # the last bookmark does nearly as well
@@ -280,26 +283,23 @@ class Run:
 
     async def _is_silent(self) -> bool:
         """Tell whether the queue is empty and not just pausing; False if nothing depends on it."""
-        if not (self._ending.when_empty or self._stamper.resume.is_holding):
+        if not (self.ending.when_empty or self._stamper.resume.is_holding):
             return False
-        if self._stream.waits:  # until `Resume` has decided
+        if self.stream.waits:  # until `Resume` has decided
             return True
-        if self._ending.when_empty and not await self._stream.is_last_bundle_here():
+        if self.ending.when_empty and not await self.stream.is_last_bundle_here():
             return False
-        return await self._stream.ready_messages() == 0 and self._stream.buffer_size == 0
-
-    def _retention_is_due(self) -> bool:
-        return self._pipeline.settings.retention.is_on and time.monotonic() >= self._next_retention
+        return await self.stream.ready_messages() == 0 and self.stream.buffer_size == 0
 
     async def _retain_some(self) -> None:
         """Carry out a part of the retention; no batch may be on its way into the store.
 
         Consecutive parts remove at least as much as is stored between them.
         """
-        pipeline, retention = self._pipeline, self._pipeline.settings.retention
-        tracker, epoch = self._recorder.tracker, self._recorder.epoch
+        pipeline, retention = self.pipeline, self.pipeline.settings.retention
+        tracker, epoch = self.recorder.tracker, self.recorder.epoch
         store, trace_id = pipeline.store.retention, pipeline.trace.id
-        newest = self._recorder.last_event_id
+        newest = self.recorder.last_event_id
         backlog = 0 if self._retained_at is None else newest - self._retained_at
         self._retained_at = newest
         while True:
@@ -314,17 +314,17 @@ class Run:
 
     def _settle(self, stretch: Stretch) -> None:
         """Note until when everything traced is stored, if a mark came that proves it."""
-        moment = self._pipeline.marks.settled
+        moment = self.pipeline.marks.settled
         if stretch.marks and moment is not None:
             moment -= SETTLING
             oldest = stretch.held_since
-            self._recorder.settle(moment if oldest is None else min(moment, oldest))
+            self.recorder.settle(moment if oldest is None else min(moment, oldest))
 
     def _note_suspicions(self, stretch: Stretch) -> None:
         """Note suspected gaps. Those that end in this batch are closed once it is stored."""
-        gaps, newest = self._pipeline.gaps, self._recorder.last_event_id
+        gaps, newest = self.pipeline.gaps, self.recorder.last_event_id
         # While bad messages are passed they are removed one by one: no whole batches come again.
-        is_passing = self._stream.remark is not None
+        is_passing = self.stream.remark is not None
         if self._stamper.resume.doubt is not None and not self._is_doubt_noted and not is_passing:
             self._is_doubt_noted = True
             gaps.suspect(self._stamper.resume.doubt, stretch.messages, newest)
@@ -341,7 +341,7 @@ class Run:
 
     def _forget_settlements(self, stretch: Stretch, event_id: int = NO_EVENT_ID) -> None:
         """Note that deliveries may be missing since an event, so that no count is right."""
-        self._recorder.tracker.settlements.forget(event_id)
+        self.recorder.tracker.settlements.forget(event_id)
         if stretch.batch is not None:
             checkpoint = stretch.batch.checkpoint
             checkpoint.settlements = checkpoint.settlements.forget(event_id)
@@ -351,7 +351,7 @@ class Run:
 
         Gaps that it proves are written first: a crash after it must not forget them.
         """
-        recorder, gaps, marks = self._recorder, self._pipeline.gaps, self._pipeline.marks
+        recorder, gaps, marks = self.recorder, self.pipeline.gaps, self.pipeline.marks
         for missing in stretch.missing:
             gaps.note(missing.reason, stretch.messages, begins=missing.begins)
         begins = marks.loss(stretch.marks)
@@ -360,7 +360,7 @@ class Run:
         if not gaps.is_open:
             self._note_suspicions(stretch)
         if gaps.is_pending:
-            await patiently(gaps.write, self._pipeline.supervisor)
+            await patiently(gaps.write, self.pipeline.supervisor)
         if gaps.is_open:
             self._forget_settlements(stretch)
         if stretch.batch is not None:
@@ -369,10 +369,10 @@ class Run:
             except UnfitError as failure:
                 self._sift(stretch.every_digest, failure)
                 raise
-            self._pipeline.sieve.widen(stretch.every_digest, self._pipeline.settings.batch_events)
+            self.pipeline.sieve.widen(stretch.every_digest, self.pipeline.settings.batch_events)
         if stretch.messages:
-            await self._stream.acknowledge(stretch.tag)
-        if self._stream.remark is not None:
+            await self.stream.acknowledge(stretch.tag)
+        if self.stream.remark is not None:
             self._report()
         gaps.note_stored(stretch.messages, recorder.last_event_id, stretch.held_since)
         self._monitor.take_since()
@@ -387,7 +387,7 @@ class Run:
 
         A flood can keep them inside the broker for as long as nothing comes: then they come later.
         """
-        gaps, have_come = self._pipeline.gaps, self._pipeline.marks.have_come()
+        gaps, have_come = self.pipeline.gaps, self.pipeline.marks.have_come()
         if all_arrived and have_come:
             await gaps.take_back(MARKS_MISSING)
         elif all_arrived and have_come is False:

@@ -16,7 +16,7 @@ from app.tracker.matching.holds import DeliveryCase, is_before
 from app.tracker.matching.memories import Memories
 from app.tracker.matching.origins import dead_in, origins
 from app.tracker.matching.searches import FROM_QUEUES, FROM_STREAMS, match_moved
-from app.tracker.records import Deliver, Publish
+from app.tracker.records import Deliver
 from app.tracker.reorder import WaitKey, handover_of
 from app.tracker.streams import is_from_stream
 from model.deaths import NOT_FINAL, LossWord
@@ -30,14 +30,6 @@ class Matcher(Memories):
         self.copies.restore(next_copy, point.copies, point.lost_copies)
         self.kept.restore(point.publishes, kept)
         self.handovers.restore(point.handovers)
-
-    def add_copies(
-        self, publish: Publish, mark: bytes, cause: Reference, participant: int, moment: int
-    ) -> None:
-        """Remember what a publish put into queues, and what its exchange may keep."""
-        if publish.exchange or not publish.routed_queues:
-            self.kept.note(mark[:BYTES], cause)
-        self.copies.add(publish, mark, cause, participant, moment)
 
     def cause_of(self, deliver: Deliver, mark: bytes, moment: int) -> DeliveryOrigin:
         """Find the origin of a delivery, whose handover is then to be noted."""
