@@ -86,7 +86,7 @@ def percentiles(waits: list[float]) -> dict[str, float] | None:
         return None
     return {
         name: waits[min(len(waits) - 1, int(len(waits) * share))]
-        for name, share in {"p50": 0.5, "p95": 0.95, "p99": 0.99}.items()
+        for name, share in {"median": 0.5, "p90": 0.9}.items()
     }
 
 

@@ -13,6 +13,7 @@ import asyncio
 import base64
 import io
 import os
+import re
 import struct
 import sys
 import tempfile
@@ -184,7 +185,8 @@ def _settle(page: Page, name: str) -> None:
     if "a={a}" in VIEWS[name] and name != "chain":
         expect(page.get_by_text("happened before")).to_be_visible(timeout=60_000)
     if name == "space-time":
-        page.get_by_role("button", name="Fit all loaded events").click()
+        with page.expect_response(re.compile(r"/itc_db\?.*properties")):  # messages' types
+            page.get_by_role("button", name="Fit all loaded events").click()
         page.mouse.move(0, 0)
     expect(page.locator(".trust-period")).to_contain_text(
         PERIODS.get(name, "all that was recorded"), timeout=60_000

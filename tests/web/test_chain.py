@@ -136,7 +136,7 @@ def test_a_chain_across_a_gap_says_that_it_may_not_be_complete(
     start = min(history.past(demo.world.events, end))
     page = open_page(demo, f"#/chain?a={start}&b={end.id}")
     known = page.get_by_role("region", name="What is known")
-    expect(known.locator(".trust-part").first).to_have_text("incomplete: 1 gap")
+    expect(known.locator(".trust-part").first).to_have_text("incomplete, 1 gap")
     expect(page.get_by_role("status").filter(has_text="Not complete:")).to_have_count(0)
 
 

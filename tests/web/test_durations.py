@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -21,7 +22,7 @@ from app.tracker.records import Channel
 from bench.stores import record_all
 from model.texts import storable
 from model.times import HOUR, MINUTE
-from tests.web.conftest import OpenPage
+from tests.web.conftest import OpenPage, change_answers
 from tests.web.history import HOSTILE
 from tests.web.orders import Order, history
 from tests.web.past import Past, iso
@@ -90,7 +91,7 @@ def test_a_span_is_read_and_opened_by_keyboard_and_the_table_has_the_same(
     assert counts == [each["count"] for each in found]
     drawing.focus()
     newest = drawing.get_attribute("aria-valuetext") or ""
-    assert re.fullmatch(r"\d\d:\d\d:00: \d messages?, half within .* 9 of 10 within .*\.", newest)
+    assert re.fullmatch(r"\d\d:\d\d:00: \d messages?, median .* 9 of 10 within .*\.", newest)
     page.keyboard.press("ArrowLeft")
     expect(drawing).not_to_have_attribute("aria-valuetext", newest)
     before = drawing.get_attribute("aria-valuetext") or ""
@@ -98,6 +99,22 @@ def test_a_span_is_read_and_opened_by_keyboard_and_the_table_has_the_same(
     row = page.locator("tr.row").first
     expect(row).to_contain_text(before[:5])  # received in that minute
     expect(row).to_contain_text("billing")
+
+
+def test_ticks_are_round_each_with_its_unit(shop: Served, open_page: OpenPage) -> None:
+    ticks = open_page(shop).evaluate(
+        """async () => {
+          const { ticksOf } = await import("/app/ui/ticks.js");
+          return [[0.018, 5.4, 9], [0.0009, 20, 5], [0.3, 90_000, 9], [0.02, 0.12, 5]].map(
+            ([least, most, room]) => ticksOf(least, most, room).map(([, text]) => text).join(", "));
+        }"""
+    )
+    assert ticks == [
+        "20 ms, 50 ms, 100 ms, 200 ms, 500 ms, 1 s, 2 s, 5 s",
+        "1 ms, 10 ms, 100 ms, 1 s, 10 s",
+        "1 s, 10 s, 1 min, 10 min, 1 h, 10 h, 1 day",
+        "20 ms, 50 ms, 100 ms",
+    ]
 
 
 def test_a_gap_is_no_time_of_nothing(shop: Served, open_page: OpenPage) -> None:
@@ -128,6 +145,46 @@ def test_who_is_chosen_from_what_is_counted(shop: Served, open_page: OpenPage) -
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.get_by_label("Virtual host").select_option("empty")
     expect(page.get_by_text("It is not known of any message of this period.").first).to_be_visible()
+
+
+def test_where_nothing_became_slow_it_says_what_was_looked_at(
+    shop: Served, open_page: OpenPage
+) -> None:
+    page = open_page(shop, "#/durations")
+    title = page.locator(".page-title p")
+    expect(title).to_contain_text("How long messages of all virtual hosts waited")
+    slow = page.get_by_role("region", name="Became slow")
+    # All of the record is less than an hour old.
+    expect(slow).to_contain_text("no queue or service had messages in at least 10 minutes of the")
+    none = {"items": [], "looked_at": 22}
+    change_answers(page, "**/itc_db/slow*", lambda answer: answer | none)
+    page.reload()
+    expect(slow).to_contain_text("of none is the median of waiting or handling, or 9 of 10,")
+    compared = slow.get_by_text("22 queues and services had enough messages to compare.")
+    expect(compared).to_have_attribute("title", re.compile("^A false alarm comes at most once in"))
+    page.get_by_label("Queue or service").select_option("service:stock")
+    expect(title).to_contain_text(f"How long messages of {VHOST} waited")
+
+
+def test_two_times_before_a_change_each_name_their_span(shop: Served, open_page: OpenPage) -> None:
+    page = open_page(shop, "#/overview")
+
+    def slower(answer: dict[str, Any]) -> dict[str, Any]:
+        change = {"quantile": "median", "before": 0.205, "after": 4.1, "chance": 0.0001}
+        spans = {"count": 90, "median": 0.168, "p90": 0.373, "spans": 60}
+        since = {"since": answer["waiting"]["spans"][-5]["at"]}
+        return answer | {
+            "waiting": answer["waiting"] | {"change": change | since, "baseline": spans}
+        }
+
+    change_answers(page, "**/itc_db/durations*", slower)
+    page.goto(f"{shop.url}/#/durations?vhost={VHOST}&queue=stock&baseline=day")
+    waiting = page.get_by_role("region", name="Waiting")
+    expect(waiting).to_contain_text("stock: 205 ms \N{RIGHTWARDS ARROW} 4.1 s since")
+    until = r"\(median from [-\d: ]+ to [-\d: ]+, the day before included; a false"
+    expect(waiting).to_contain_text(re.compile(until))
+    alone = re.compile("From [-\\d: ]+ to [-\\d: ]+, the day before: median 168 ms")
+    expect(waiting).to_contain_text(alone)
 
 
 async def fill_hostile(path: Path, now: int) -> None:

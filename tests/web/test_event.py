@@ -198,6 +198,13 @@ def listed(part: Locator) -> list[int]:
     return [int(text.removeprefix("#")) for text in part.locator("li .number").all_inner_texts()]
 
 
+def counted(world: Past, ids: set[int]) -> str:
+    """Events in words, and the messages among them."""
+    messages = sum(not world.events[each - 1].received for each in ids)
+    among = f" ({messages} message{'s'[: messages > 1]})" if 0 < messages < len(ids) else ""
+    return f"{len(ids)} event{'s'[: len(ids) > 1]}{among}"
+
+
 def test_causes_are_those_that_are_evident_with_both_bounds_in_a_sentence(
     demo: Served, open_page: OpenPage
 ) -> None:
@@ -211,9 +218,10 @@ def test_causes_are_those_that_are_evident_with_both_bounds_in_a_sentence(
     assert listed(causes) == sorted(evident, reverse=True)
     expect(causes.get_by_role("button", name="Links")).to_have_attribute("aria-pressed", "true")
     expect(causes).to_contain_text(
-        f"{len(evident)} caused this; 100 or more in all may have had a part."
+        f"{counted(world, evident)} caused this; 100 or more in all may have had a part."
     )
-    expect(section(page, "Effects")).to_contain_text("It caused ")
+    led = history.evident_future(world.events, event) - {event.id}
+    expect(section(page, "Effects")).to_contain_text(f"It caused {counted(world, led)}; ")
 
 
 def test_few_causes_are_counted_exactly(demo: Served, open_page: OpenPage) -> None:
@@ -222,7 +230,7 @@ def test_few_causes_are_counted_exactly(demo: Served, open_page: OpenPage) -> No
     evident = history.evident_past(world.events, event)
     more = len(past) - len(evident)
     page = open_page(demo, f"#/events?event={event.id}&live=off")
-    said = f"{len(evident)} caused this; {more} more may have had a part."
+    said = f"{counted(world, evident)} caused this; {more} more may have had a part."
     expect(section(page, "Causes")).to_contain_text(said)
 
 
@@ -269,7 +277,7 @@ def test_that_nothing_else_had_a_part_is_not_said(
     assert history.evident_past(world.events, event) == {1}
     page = open_page(serve(world), "#/events?event=2&live=off")
     causes = section(page, "Causes")
-    expect(causes).to_contain_text("1 caused this.")
+    expect(causes).to_contain_text("1 event caused this.")
     expect(causes).not_to_contain_text("nothing else")
 
 

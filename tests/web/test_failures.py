@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.web.stories import tell_failures
 from tests.web.test_accessibility import settled, violations
 
 LIST = "Conversations that failed"
+SEVERAL = re.compile(r"\d failures$")
 
 
 def failing(events: int, times: int) -> Past:
@@ -39,7 +41,34 @@ def of(server: Served, **asked: str) -> list[dict[str, Any]]:
 
 
 def each(page: Page) -> Locator:
-    return page.get_by_role("group", name=LIST).locator("tbody tr")
+    """Rows of one failure."""
+    rows = page.get_by_role("group", name=LIST).locator("tbody tr")
+    return rows.filter(has_not=page.get_by_role("button", name=SEVERAL))
+
+
+def expect_all(page: Page, number: int) -> None:
+    """Rows of one failure, and of several that are folded, which are these together."""
+    page.wait_for_function(
+        """([label, number]) => number === [...document.querySelectorAll(
+             `[aria-label="${label}"] tbody tr`)].reduce((sum, row) => {
+               const text = row.querySelector("[aria-expanded]")?.textContent;
+               return sum + (text ? Number(text.match(/\\d+/)[0]) : !row.querySelector(".inner"));
+             }, 0)""",
+        arg=[LIST, number],
+    )
+
+
+def kind_of(failure: dict[str, Any]) -> list[Any]:
+    fields = ("vhost", "kind", "reason", "queue", "to", "type", "exception")
+    return [*(failure.get(name) for name in fields), failure["by"] and failure["by"]["name"]]
+
+
+def unfold(page: Page) -> None:
+    """Open the rows of alike failures."""
+    table = page.get_by_role("group", name=LIST)
+    expect(table.locator("tbody tr").first).to_be_visible()
+    for folded in reversed(table.get_by_role("button", name=SEVERAL, expanded=False).all()):
+        folded.click()
 
 
 def groups(page: Page) -> Locator:
@@ -51,12 +80,21 @@ def test_they_are_listed_newest_first_with_who_rejected_them(
 ) -> None:
     page = open_page(demo, "#/conversations?filter=failures&vhost=%2F", user="watch")
     known = of(demo, vhost="/")
+    expect_all(page, len(known))
+    top = page.get_by_role("group", name=LIST).locator("tbody tr")
+    assert top.count() < len(known)  # alike ones are one row
+    newest = known[0]
+    alike = [f for f in known if kind_of(f) == kind_of(newest)]
+    head, message = (top.first.locator("td").nth(column) for column in (0, 2))
+    expect(head).to_have_text(f"\N{BLACK RIGHT-POINTING SMALL TRIANGLE} {len(alike)} failures")
+    expect(message).to_have_text(newest["type"])
+    unfold(page)
     expect(each(page)).to_have_count(len(known))
     numbers = each(page).locator("td:last-child").all_inner_texts()
-    assert numbers == [f"#{f['event']}" for f in known]
-    place, died = next((i, f) for i, f in enumerate(known) if f["reason"] == "rejected")
-    row = each(page).nth(place)
-    expect(row).to_contain_text("Died rejected")
+    assert numbers[: len(alike)] == [f"#{f['event']}" for f in alike]
+    assert sorted(numbers) == sorted(f"#{f['event']}" for f in known)
+    died = next(f for f in known if f["reason"] == "rejected")
+    row = each(page).filter(has_text=f"#{died['event']}").filter(has_text="Died rejected")
     expect(row).to_contain_text("stock → dead.orders")
     row.get_by_text("Put back", exact=True).click()
     expect(row.get_by_text(died["remedy"])).to_be_visible()
@@ -75,8 +113,11 @@ def test_failures_are_the_first_saved_filter_of_conversations_with_their_groups_
     expect(saved.first).to_have_attribute("aria-current", "page")
     assert saved.all_inner_texts()[:2] == ["All", "Failures"]
     saved.filter(has_text="Failures").click()
-    expect(each(page)).to_have_count(len(of(demo, vhost="/")))
-    group, row = (found.first.bounding_box() for found in (groups(page), each(page)))
+    expect_all(page, len(of(demo, vhost="/")))
+    group, row = (
+        found.first.bounding_box()
+        for found in (groups(page), page.get_by_role("group", name=LIST).locator("tbody tr"))
+    )
     assert group is not None
     assert row is not None
     assert group["y"] < row["y"]
@@ -101,7 +142,7 @@ def test_a_failure_leads_to_its_event_and_back(demo: Served, open_page: OpenPage
     page = open_page(demo, "#/conversations?filter=failures&vhost=%2F&kind=error_queue")
     loaded = "performance.getEntriesByType('resource').map((one) => one.name).join(' ')"
     assert "overview-tab" not in page.evaluate(loaded)
-    expect(each(page)).to_have_count(len(of(demo, vhost="/", kind="error_queue")))
+    expect_all(page, len(of(demo, vhost="/", kind="error_queue")))
     event = of(demo)[0]["event"]
     page.evaluate(f"location.hash = '#/conversations?filter=failures&event={event}'")
     expect(page.locator(".drawer h2")).to_have_text(f"#{event}")
@@ -111,13 +152,14 @@ def test_a_failure_leads_to_its_event_and_back(demo: Served, open_page: OpenPage
     expect(page.locator(".drawer h2")).to_have_text(f"#{event}")
     page.keyboard.press("Escape")
     expect(page.locator(".drawer")).to_have_count(0)
-    expect(each(page).first).to_be_visible()
+    expect(page.get_by_role("group", name=LIST).locator("tbody tr").first).to_be_visible()
 
 
 def test_each_leads_to_its_conversation(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/conversations?filter=failures")
     first = of(demo)[0]
-    key = first["correlation_id"] or first["type"]
+    key = first["correlation_id"] or "no key"
+    unfold(page)
     link = each(page).first.get_by_role("link", name=key, exact=True)
     vhost = re.escape(first["vhost"]).replace("/", "%2F")
     address = re.compile(rf"#/conversations\?event={first['event']}&vhost={vhost}$")
@@ -146,10 +188,29 @@ def test_what_names_no_message_leads_to_the_one_that_it_may_be(
 def test_a_column_that_is_empty_in_every_row_is_left_out(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/conversations?filter=failures&vhost=%2F&kind=died")
     table = page.get_by_role("group", name=LIST)
-    expect(table.get_by_role("columnheader").first).to_have_text("Key")
+    expect(table.get_by_role("columnheader").first).to_have_text("Failures")
     expect(table.get_by_role("columnheader", name="Exception")).to_have_count(0)
     page.get_by_role("button", name="Error queue").click()
     expect(table.get_by_role("columnheader", name="Exception")).to_have_count(1)
+
+
+def test_events_have_a_column_once_a_row_of_several_is_open(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/overview")
+    one = {**of(demo, vhost="/")[0], "correlation_id": None}
+    items = [{**one, "event": n, "type": f"t{n % 2}"} for n in range(1, 7)]
+    change_answers(page, "**/itc_db/failures*", lambda answer: answer | {"items": items})
+    page.goto(f"{demo.url}/#/conversations?filter=failures&vhost=%2F")
+    table = page.get_by_role("group", name=LIST)
+    event = table.get_by_role("columnheader", name="Event")
+    expect(table.locator("tbody tr")).to_have_count(2)
+    expect(event).to_have_count(0)
+    table.get_by_role("button", name="3 failures").first.click()
+    expect(event).to_have_count(1)
+    expect(each(page).first.locator("td").first).to_have_text("no key")
+    expect(each(page).first.locator("td").nth(2)).to_have_text("t1")
+    expect(each(page).first.locator("td").last).to_have_text("#1")
 
 
 def test_groups_count_them_and_lead_to_their_own(demo: Served, open_page: OpenPage) -> None:
@@ -159,7 +220,7 @@ def test_groups_count_them_and_lead_to_their_own(demo: Served, open_page: OpenPa
     expect(group).to_have_count(1)
     expect(group).to_contain_text("mail.out")
     group.get_by_role("link", name=f"Only these {len(known)} failures").click()
-    expect(each(page)).to_have_count(len(known))
+    expect_all(page, len(known))
     for said in ("kind=error_queue", "queue=mail.out", "exception=System.TimeoutException"):
         assert said in page.url
     page.get_by_role("button", name="Remove the filter queue").click()
@@ -198,14 +259,14 @@ def test_filters_are_in_the_address_and_a_reload_keeps_them(
     page = open_page(demo, "#/conversations?filter=failures&vhost=%2F")
     page.get_by_role("group", name="Kind").get_by_role("button", name="Came back").click()
     known = of(demo, vhost="/", kind="came_back")
-    expect(each(page)).to_have_count(len(known))
+    expect_all(page, len(known))
     assert "kind=came_back" in page.url
     page.reload()
-    expect(each(page)).to_have_count(len(known))
+    expect_all(page, len(known))
     page.get_by_label("Period").select_option("3600")
     expect(page.get_by_text("No failure fits these filters")).to_be_visible()
     page.get_by_role("link", name="Show all").click()
-    expect(each(page)).to_have_count(len(of(demo, vhost="/")))
+    expect_all(page, len(of(demo, vhost="/")))
 
 
 def test_the_plot_has_a_bar_for_each_span_and_goes_by_keyboard(
@@ -224,7 +285,7 @@ def test_the_plot_has_a_bar_for_each_span_and_goes_by_keyboard(
     expect(bars.nth(1)).to_be_focused()
     page.keyboard.press("Home")
     page.keyboard.press("Enter")
-    expect(each(page)).to_have_count(counts[0])
+    expect_all(page, counts[0])
     assert "since=" in page.url
     expect(page.get_by_label("Period")).to_have_value("other")
 
@@ -235,7 +296,7 @@ def labels(bars: Locator) -> list[str]:
 
 def test_the_arrow_keys_step_through_the_failures(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/conversations?filter=failures&vhost=%2F")
-    links = page.locator("a.failure")
+    links = page.locator(".failure")
     expect(links.first).to_be_visible()
     page.keyboard.press("ArrowDown")
     expect(links.nth(0)).to_be_focused()
@@ -252,9 +313,59 @@ def test_more_are_shown_when_asked_for(
     known = of(server, vhost="/")
     assert len(known) > 150
     page = open_page(server, "#/conversations?filter=failures&vhost=%2F")
-    expect(each(page)).to_have_count(100)
+    expect_all(page, 100)
     page.get_by_role("button", name="Show 100 more").click()
-    expect(each(page)).to_have_count(min(200, len(known)))
+    expect_all(page, min(200, len(known)))
+
+
+MANY = r"60 failures since .*, all of them rejected by billing\. 55 came since [\d: -]+\. "
+LOOK = r" Look into the log of billing since [\d: -]+\."
+
+
+@pytest.mark.parametrize(
+    ("number", "ago", "rate", "sentence"),
+    [
+        (1, 30, 1, r"1 failure since .*, rejected by billing\. That was \d+ s ago\."),
+        (60, 30, 1, MANY + r"The last one was \d+ s ago: it goes on\."),
+        (60, 30, 0, MANY + r"The last one was \d+ s ago\."),
+        (60, 3600, 1, MANY + r"None since [\d: -]+, 1 h ago\."),
+    ],
+)
+def test_a_sentence_says_what_failed_whether_it_goes_on_and_where_to_look(
+    demo: Served, open_page: OpenPage, number: int, ago: int, rate: int, sentence: str
+) -> None:
+    page = open_page(demo, "#/jobs")
+    last = datetime.now(UTC) - timedelta(seconds=ago)
+    starts = [(last - timedelta(seconds=60 * back)).isoformat() for back in range(12)]
+    over = dict(zip(reversed(starts), [2, 0, 0, 1, 0, 0, 2, 0, 1, 30, 24, 1], strict=True))
+    began_there = (last - timedelta(seconds=3 * 60 - 50)).isoformat()  # just before the wave
+    if number == 1:
+        over = {starts[0]: 1}
+
+    def alike(answer: dict[str, Any]) -> dict[str, Any]:
+        some = {"kind": "died", "reason": "rejected", "by": ["billing@10.0.0.9"]}
+        some |= {"first_at": min(over), "last_at": last.isoformat(), "count": number}
+        counts = [{"at": at, "count": count} for at, count in over.items()]
+        here = answer["groups"][0] | some
+        there = here | {"vhost": "elsewhere", "first_at": began_there, "count": 1}
+        return answer | {
+            "counted": number,
+            "groups": [here] if number == 1 else [here | {"count": number - 1}, there],
+            "over_time": {"seconds": 60, "counts": counts},
+        }
+
+    change_answers(page, "**/itc_db/failures*", alike)
+    change_answers(page, "**/itc_db/traces", lambda all_: [each | {"rate": rate} for each in all_])
+    page.reload()
+    page.evaluate("location.hash = '#/conversations?filter=failures'")
+    headline = page.locator(".failures-headline")
+    expect(headline).to_have_text(re.compile(f"^{sentence}{LOOK}$"))
+    since = starts[0] if number == 1 else began_there
+    expect(headline).to_contain_text(f"{since[11:19]}.")
+    died = page.get_by_role("group", name="Kind").get_by_role("button", name="Died")
+    expect(died).to_have_text(f"Died {number}")
+    died.click()
+    expect(died).to_have_text("Died")  # of the other kinds the answer knows no number any more
 
 
 def test_that_not_all_were_counted_is_said(demo: Served, open_page: OpenPage) -> None:
@@ -273,12 +384,12 @@ def test_what_makes_the_record_uncertain_is_said(
     expect(known).to_contain_text("these failures:")
     expect(known.locator(".trust-part").first).to_contain_text("incomplete")
     page.goto(f"{demo.url}/#/conversations?filter=failures")
-    expect(known).to_contain_text("all virtual hosts")
+    expect(known).to_contain_text("3 of 4 virtual hosts")
     expect(known.locator(".trust-part").first).to_contain_text("incomplete")
     world = failing(60, 1)
     world.complete("/")
     page = open_page(serve(world), "#/conversations?filter=failures")
-    expect(each(page).first).to_be_visible()
+    expect(page.get_by_role("group", name=LIST).locator("tbody tr").first).to_be_visible()
     known = page.get_by_role("region", name="What is known")
     expect(known.get_by_text("incomplete")).to_have_count(0)
 
@@ -306,7 +417,7 @@ def test_an_error_is_shown_and_can_be_tried_again(demo: Served, open_page: OpenP
     expect(page.get_by_role("alert")).to_contain_text("The search took too long.")
     page.unroute("**/itc_db/failures*")
     page.get_by_role("button", name="Try again").click()
-    expect(each(page).first).to_be_visible()
+    expect(page.get_by_role("group", name=LIST).locator("tbody tr").first).to_be_visible()
 
 
 def early(world: Past) -> str:
@@ -331,8 +442,9 @@ def test_axe_finds_nothing(demo: Served, open_page: OpenPage, theme: str) -> Non
 @pytest.mark.parametrize("width", [800, 400])
 def test_it_is_no_wider_than_the_window(demo: Served, open_page: OpenPage, width: int) -> None:
     page = open_page(demo, "#/conversations?filter=failures&vhost=%2F&queue=stock", width=width)
+    expect(page.get_by_text("keys ↓ and ↑")).to_be_visible(visible=width > 620)
     settled(page)
-    expect(each(page).first).to_be_visible()
+    expect(page.get_by_role("group", name=LIST).locator("tbody tr").first).to_be_visible()
     over = page.evaluate(
         """() => [document.documentElement, ...document.querySelectorAll("#page, .conv-scroll")]
              .map((e) => Math.max(0, e.scrollWidth - e.clientWidth))"""

@@ -53,7 +53,9 @@ def test_expectations_are_drawn(serve: Serve, open_page: OpenPage) -> None:
     expect(row).to_contain_text("invoice")
     settled(page)
     assert violations(page) == []
-    expect(row.locator("svg")).to_have_attribute("aria-label", re.compile("half within"))
+    expect(row.locator("svg")).to_have_attribute(
+        "aria-label", re.compile("^median .* 99 of 100 within")
+    )
     flow = panel.locator(".small-flow").first
     expect(flow).to_contain_text("\N{MULTIPLICATION SIGN} 2")
     expect(flow.locator(".badge")).to_have_text("died billing rejected")

@@ -181,7 +181,7 @@ def test_across_a_gap_no_two_events_are_called_concurrent(
     page = open_page(server, f"#/chain?a={a}&b={b}")
     expect(page.locator(".pair-word")).to_have_text("has no known relation to")
     known = page.get_by_role("region", name="What is known")
-    expect(known.locator(".trust-part").first).to_have_text("incomplete: 1 gap")
+    expect(known.locator(".trust-part").first).to_have_text("incomplete, 1 gap")
     page.goto(f"{server.url}/#/events?live=off&a={a}&b={b}")
     expect(page.locator(".pins-relation")).to_have_text("has no known relation to")
 

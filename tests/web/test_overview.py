@@ -6,7 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from playwright.sync_api import expect
+import pytest
+from playwright.sync_api import Route, expect
 
 from app.tracker.links.memory import LinkCount
 from model.sound import Evidence
@@ -149,10 +150,56 @@ def test_what_failed_lately_stands_beside_what_failed_before_that(
     page = open_page(serve(begun(20 * 60_000_000)))
     panel = page.get_by_role("region", name="Failures")
     figure = page.locator(".figures.now .figure").first
-    expect(figure).to_have_text(
-        re.compile(r"^Failures\s*0\s*in the last 15 minutes, [1-9]\d* in those before$")
-    )
+    figures = r"^Failures\s*0\s*in the last 15 minutes, [1-9]\d* in the 15 min before$"
+    expect(figure).to_have_text(re.compile(figures))
     expect(panel).to_contain_text("Nothing that was recorded failed")
+
+
+AGED = """() => Object.entries(sessionStorage).forEach(([name, kept]) => {
+  const hourBefore = (_, at) => `"at":${at - 3_600_000}`;
+  sessionStorage.setItem(name, kept.replace(/"at":(\\d+)/g, hourBefore));
+})"""
+
+
+def test_the_last_figures_stand_until_there_are_new_ones_and_old_ones_have_their_time(
+    serve: Callable[[Past], Served], open_page: OpenPage
+) -> None:
+    page = open_page(serve(begun(60_000_000)))
+    figure = page.locator(".figures.now .figure").first
+    expect(figure).to_have_text(re.compile(r"^Failures\s*([1-9]\d*)\s*in the last"))
+    text = figure.inner_text()
+    held: list[Route] = []
+    page.route("**/itc_db/failures*", lambda route: held.append(route))
+    page.reload()
+    expect(page.get_by_role("region", name="Failures").locator("tbody tr")).not_to_have_count(0)
+    assert figure.inner_text() == text
+    page.evaluate(AGED)
+    page.reload()
+    expect(figure).to_have_text(re.compile(r"^Failures as of \d\d:\d\d:\d\d\s*[1-9]"))
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Password")).to_be_visible()
+    assert page.evaluate("Object.keys(sessionStorage)") == []
+
+
+@pytest.mark.parametrize(
+    ("address", "width", "sentence"),
+    [
+        ("overview", 1440, r"^No message recorded since [\d: -]+ \(\d+ min.*\)$"),
+        ("conversations", 390, r"^No message for \d+ min"),
+    ],
+)
+def test_where_nothing_comes_any_more_the_line_below_the_tabs_says_since_when(
+    serve: Callable[[Past], Served], open_page: OpenPage, address: str, width: int, sentence: str
+) -> None:
+    page = open_page(serve(begun(20 * 60_000_000)), f"#/{address}", width=width)
+    known = page.get_by_role("region", name="What is known")
+    silence = known.get_by_text(re.compile(sentence))
+    expect(silence).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    change_answers(page, "**/itc_db/traces", lambda all_: [each | {"rate": 0.5} for each in all_])
+    page.reload()
+    expect(known).to_contain_text("all that was recorded")
+    expect(silence).to_have_count(0)
 
 
 def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
@@ -161,6 +208,8 @@ def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
     page = open_page(serve(begun(60_000_000)))
     worst = page.get_by_role("region", name="Failures").locator("tbody tr").first
     expect(worst).to_contain_text("rejected")
+    look = page.get_by_role("region", name="Failures").locator(".panel-foot")
+    expect(look).to_have_text(re.compile(r"^Look into the logs? of \w.* since [\d: -]+\.$"))
     failed = int(worst.locator("td").first.inner_text())
     assert failed > 0
     worst.get_by_role("link").first.click()
@@ -169,10 +218,10 @@ def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
     change_answers(page, "**/itc_db/failures*", lambda answer: answer | {"counted_all": False})
     page.goto(page.url.partition("#")[0])
     page.reload()
-    before = re.compile(r"in the last 15 minutes, \d+ or more in those")
+    before = re.compile(r"in the last 15 minutes, \d+ or more in the")
     expect(page.get_by_text(before)).to_be_visible()
     slow = page.get_by_role("region", name="Became slow")
-    expect(slow).to_contain_text("Too little to compare.")  # of one minute
+    expect(slow).to_contain_text("Too little to compare: no queue or service had")  # of one minute
 
 
 def test_a_gap_in_the_recent_past_is_no_rate_of_0(

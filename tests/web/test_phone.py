@@ -1,4 +1,4 @@
-"""A phone: an order opens at what went wrong, below its verdict."""
+"""A phone: an order opens at its top, with the drawing at what went wrong."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from tests.web.conftest import OpenPage
 from tests.web.past import Past
 from tests.web.service import Served, running
 from tests.web.stories import AUDITOR, BILLING, SHOP, STOCK, Story
+from tests.web.test_accessibility import settled
 
 STEPS = 14
 VIEWS = [("waterfall", "treeitem"), ("sequence", "option")]
+WITHIN = """(row) => {
+  const [one, box] = [row, row.closest(".conv-rows")].map((e) => e.getBoundingClientRect());
+  return box.top <= one.top && one.bottom <= box.bottom;
+}"""
 
 
 def tell_long(world: Past, order: str, end: str) -> int:
@@ -48,15 +53,41 @@ def orders() -> Iterator[tuple[Served, dict[str, int]]]:
 
 @pytest.mark.parametrize(("view", "role"), VIEWS)
 @pytest.mark.parametrize("end", ["failed", "waiting", "retried"])
-def test_an_order_opens_at_what_went_wrong(
+def test_an_order_opens_at_its_top_and_the_drawing_at_what_went_wrong(
     orders: tuple[Served, dict[str, int]], open_page: OpenPage, end: str, view: str, role: str
 ) -> None:
     server, roots = orders
     page = open_page(server, f"#/conversations?event={roots[end]}&view={view}", width=390)
     chosen = page.locator(f"[role={role}][aria-selected=true]")
     expect(chosen).to_contain_text(f"step.{STEPS - 1}")
-    expect(chosen).to_be_in_viewport(ratio=0.9)
-    expect(page.locator(".conv-verdict")).to_be_in_viewport(ratio=0.9)
+    page.wait_for_function(WITHIN, arg=chosen.element_handle())
+    settled(page)
+    assert page.evaluate(
+        "[...document.querySelectorAll('.conv, .page')].map((e) => e.scrollTop)"
+    ) == [0, 0]
+    expect(page.locator(".conv-verdict")).to_be_in_viewport(ratio=1)
+    if end == "waiting":
+        expect(page.get_by_role("heading", name="What to do")).to_be_in_viewport(ratio=1)
+
+
+HEIGHT = 844  # pixels
+
+
+@pytest.mark.parametrize("view", ["overview", "conversations", "topology", "durations", "queue"])
+def test_what_stands_above_a_view_takes_less_than_a_third_of_the_first_screen(
+    orders: tuple[Served, dict[str, int]], open_page: OpenPage, view: str
+) -> None:
+    server, _ = orders
+    page = open_page(server, f"#/{view}", width=390)
+    page.set_viewport_size({"width": 390, "height": HEIGHT})
+    settled(page)
+    top = page.locator("main").bounding_box()
+    assert top is not None
+    assert top["y"] < HEIGHT / 5
+    if view == "conversations":
+        row = page.locator("tbody tr").first.bounding_box()
+        assert row is not None
+        assert row["y"] < HEIGHT / 2
 
 
 def test_on_a_wide_window_an_order_opens_at_its_top(

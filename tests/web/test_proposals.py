@@ -77,7 +77,7 @@ def test_it_is_said_looked_at_adopted_and_taken_back(
     assert not violations(page)
     page.screenshot(path=ARTEFACTS / "proposal-likely.png")
 
-    said.get_by_role("button", name="Adopt").click()
+    said.get_by_role("button", name="Join messages by").click()
     expect(said).to_contain_text("What is stored was read by it, too.")
     expect(page).to_have_url(re.compile("via=conversation"))
     expect(page.locator(".conv-head")).to_contain_text("3 messages")
@@ -96,5 +96,5 @@ def test_who_may_only_look_cannot_adopt_it(
     server, _ = shop(serve)
     page = open_page(server, user="watch")
     said = page.locator(".proposal-line")
-    expect(said.get_by_role("button", name="Adopt")).to_be_disabled()
+    expect(said.get_by_role("button", name="Join messages by")).to_be_disabled()
     expect(said.get_by_role("link", name="Show it so")).to_be_visible()

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.web import history
-from tests.web.conftest import OpenPage
+from tests.web.conftest import OpenPage, change_answers
 from tests.web.past import Past, demo_world, iso
 from tests.web.service import WEB, Served
 
@@ -587,14 +587,14 @@ def test_lanes_without_anything_in_view_are_folded_away(
 ) -> None:
     page = open_page(serve(demo_world(1_500, participants=20)), SPACE_TIME)
     foot = page.locator(".diagram .rows-foot")
-    expect(foot).to_contain_text("folded away")
+    expect(foot).to_contain_text(re.compile("lanes? without events in view (is|are) hidden"))
     few = page.locator(".lane-label").count()
     assert few < 20
     listed = page.evaluate("document.querySelector('.diagram-canvas').ariaLabel")
     assert f"of {few} lanes" in listed
     page.get_by_role("button", name="All", exact=True).click()
     expect(page.locator(".lane-label")).to_have_count(20)
-    expect(foot).not_to_contain_text("folded away")
+    expect(foot).not_to_contain_text("hidden")
 
 
 def test_who_comes_into_view_has_a_lane_at_once(demo: Served, open_page: OpenPage) -> None:
@@ -706,6 +706,27 @@ def lanes(page: Page) -> list[str]:
     return [str(title) for title in titles]
 
 
+def test_messages_in_view_are_named_by_their_type_and_else_by_their_routing_key(
+    demo: Served, open_page: OpenPage, world: Past
+) -> None:
+    page = open_page(demo, "#/jobs")
+    asked = re.compile(r"/itc_db\?.*properties")
+
+    def typed(answer: Any) -> Any:
+        some = [each for each in answer if each["routing_keys"] != ["order.new"]]
+        return [each | {"properties": {"type": "Renamed"}} for each in some]
+
+    change_answers(page, asked, typed)
+    with page.expect_response(asked):
+        page.evaluate(f"location.hash = '{SPACE_TIME}&at=1400'")
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    with page.expect_download() as saving:
+        page.get_by_label("Save what is in view as a picture").select_option("SVG")
+    texts = re.findall(r"<text[^>]*>([^<]*)", saving.value.path().read_text())
+    assert {"Renamed", "order.new"} <= set(texts)
+
+
 def test_a_chain_is_drawn_alone_and_fitted_or_among_all_events(
     demo: Served, open_page: OpenPage, world: Past
 ) -> None:
@@ -806,7 +827,16 @@ def test_every_sign_is_explained(demo: Served, open_page: OpenPage) -> None:
     expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
     page.keyboard.press("g")
     legend = page.get_by_role("region", name="Legend")
-    for words in ("publish", "delivery", "dead-lettered", "link", "gap", "silence", "shop"):
+    for words in (
+        "publish",
+        "delivery",
+        "dead-lettered",
+        "link",
+        "message that waits",
+        "gap",
+        "silence",
+        "shop",
+    ):
         expect(legend).to_contain_text(words)
     page.keyboard.press("g")
     expect(legend).to_have_count(0)
@@ -860,7 +890,7 @@ def test_more_than_40_lanes_are_one_a_service_until_somebody_chooses(
         """async () => {
           const { arrange } = await import("/app/spacetime/layout.js");
           const { Services } = await import("/app/spacetime/services.js");
-          const lanes = (many, collapsed) => {
+          const lanes = (many, collapsed, first = []) => {
             const participants = Array.from({ length: many }, (_, n) =>
               ({ participant: n + 1, name: `p${n}`, user: `service-${n % 5}` }));
             const numbers = participants.map(({ participant }) => participant);
@@ -869,12 +899,14 @@ def test_more_than_40_lanes_are_one_a_service_until_somebody_chooses(
             services.know(participants);
             const places = new Map(numbers.map((number) => [number, number]));
             const scene = { model, participants, services, places, grouping: "service", collapsed };
-            return arrange(scene, numbers).lanes.length;
+            const { lanes } = arrange({ ...scene, first: new Set(first) }, numbers);
+            return [lanes.length, lanes[0].title];
           };
-          return [lanes(40, null), lanes(41, null), lanes(41, new Set())];
+          return [lanes(40, null), lanes(41, null), lanes(41, new Set()), lanes(41, null, [7])];
         }"""
     )
-    assert counts == [40, 5, 41]
+    folded = "service-0: 9 participants"
+    assert counts == [[40, "p0"], [5, folded], [41, "p0"], [4 + 8, "p6"]]
 
 
 def colours() -> list[list[tuple[float, float, float]]]:
@@ -1061,7 +1093,8 @@ def test_a_lane_does_not_say_again_what_stands_above_it(demo: Served, open_page:
           const model = { lastOf: new Map(participants.map((who) => [who.participant, 0])) };
           const places = new Map(participants.map((who, n) => [who.participant, n]));
           const scene = { model, participants, services, places, grouping: "service" };
-          const { lanes } = arrange({ ...scene, collapsed: null }, places.keys());
+          const more = { collapsed: null, first: new Set() };
+          const { lanes } = arrange({ ...scene, ...more }, places.keys());
           return lanes.map(({ label }) => label);
         }"""
     )

@@ -36,7 +36,8 @@ NOTE_TEXTS = """
 def at_a_time(answer: Any, name: str = "") -> Any:
     """An answer whose sentences all speak of a time; a code of one word is none."""
     if isinstance(answer, dict):
-        return {key: at_a_time(value, key) for key, value in answer.items()}
+        of_clause = {"text": "sentence"} if "about" in answer else {}
+        return {key: at_a_time(each, of_clause.get(key, key)) for key, each in answer.items()}
     if isinstance(answer, list):
         return [at_a_time(each, name) for each in answer]
     if isinstance(answer, str) and name in SAID and " " in answer:
@@ -72,6 +73,23 @@ def test_no_sentence_of_the_service_shows_another_clock(
         right |= {view for line in text.splitlines() if OURS in line}
     assert wrong == []
     assert right >= {"overview", "failures", "chain", "space-time", *more}, right
+
+
+def test_shares_are_of_exact_times_and_come_to_a_hundred(demo: Served, open_page: OpenPage) -> None:
+    texts = open_page(demo).evaluate(
+        """async () => {
+          const { shares } = await import("/app/core/format.js");
+          const times = [[0.374, 0.241, 0.229, 0.207], [1, 1, 1], [9.99, 0.01], [0.5, 0], [0]];
+          return times.map(shares);
+        }"""
+    )
+    assert texts == [
+        ["36 %", "23 %", "22 %", "19 %"],
+        ["33 %", "33 %", "34 %"],
+        ["100 %", "< 1 %"],
+        ["100 %", "0 %"],
+        ["100 %"],
+    ]
 
 
 def test_a_duration_is_rounded_before_it_is_divided(demo: Served, open_page: OpenPage) -> None:

@@ -19,7 +19,7 @@ from tests.web.test_accessibility import settled
 
 def test_flows_are_counted_from_the_events(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/topology?vhost=%2F&newest=5000")
-    table = page.get_by_role("group", name="Queues to receivers")
+    table = page.get_by_role("group", name="Queues to consumers")
     row = table.get_by_role("row").filter(has=page.get_by_role("link", name="stock", exact=True))
     expect(row).to_be_visible()
     stock = [e for e in demo.world.events if e.vhost == "/" and e.queue == "stock"]
@@ -90,10 +90,11 @@ def test_a_period_is_counted_by_a_job_and_shown_from_then_on(
     world.start_trace("/").simulation.now = time.time_ns() // 1000 - 1_000_000_000
     world.grow("/", 1500)
     page = open_page(serve(world), "#/topology?vhost=%2F")
-    expect(page.get_by_text("from the newest 1,000 events")).to_be_visible()
+    past = r"from the newest 1,000 events: rates of the .* from .* to .*; that was \d+ min ago"
+    expect(page.get_by_text(re.compile(past))).to_be_visible()
     page.get_by_role("button", name="Count the last hour").click()
     expect(page.get_by_text("from all 1,500 events of")).to_be_visible()
-    table = page.get_by_role("group", name="Publishers to receivers")
+    table = page.get_by_role("group", name="Publishers to consumers")
     first = counted(world, "/", 0, 2**62)["deliveries"][0]
     cells = table.get_by_role("row").nth(1).get_by_role("cell").all_inner_texts()
     assert cells[:5] == [
@@ -141,7 +142,10 @@ def test_dead_letters_lead_from_the_queue_where_they_died(
     again = [e for e in demo.world.events if e.queue == "stock" and e.match == "redelivered"]
     both = len(dead) + len([e for e in again if e.vhost == "/"])
     expect(stock).to_contain_text(f"✕ {both} failed")
-    expect(page.locator(".flow-links text:not(.rate)")).to_have_text(f"✕ {len(dead)}")
+    expect(page.locator(".flow-links g text")).to_have_text(f"✕ {len(dead)}")
+    words = page.locator(".flow-links > text:not(.rate)").all_text_contents()
+    rejected = [text for text in words if "rejected" in text]
+    assert rejected == [f"✕ {len(dead)} rejected, {both - len(dead)} redelivered"]
     legend = page.get_by_role("list", name="Legend")
     expect(legend).to_contain_text("✕unroutable, dead-lettered")
     expect(legend).to_contain_text("no failure known here")  # a line is not told who rejected
@@ -149,7 +153,7 @@ def test_dead_letters_lead_from_the_queue_where_they_died(
 
 def test_time_in_programs_stands_beside_time_in_queues(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/topology?vhost=%2F&newest=5000")
-    table = page.get_by_role("group", name="Queues to receivers")
+    table = page.get_by_role("group", name="Queues to consumers")
     row = table.get_by_role("row").filter(has=page.get_by_role("link", name="billing", exact=True))
     # Those of the made-up history publish in the very moment; nobody names what came from stock.
     expect(row.get_by_role("cell").nth(8)).to_have_text("under 10 ms")

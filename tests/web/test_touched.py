@@ -52,7 +52,7 @@ def test_services_are_said_first_and_a_conversation_is_judged_up_to_its_end(
     expect(part.get_by_role("button", name="Until its end")).to_have_attribute(
         "aria-pressed", "true"
     )
-    expect(part).to_contain_text(re.compile(r"[1-9]\d* of \d+ services? (was|were) touched"))
+    expect(part).to_contain_text(re.compile(r"[1-9]\d* of \d+ other services? (was|were) touched"))
     certain = part.locator(".strip .tone-caused")
     expect(certain.first).to_be_visible()
     led = history.evident_future(demo.world.events, event) - {event.id}
@@ -93,7 +93,7 @@ def test_each_number_opens_its_list_and_stands_in_the_address(
     part.get_by_role("button", name="caused").click()
     expect(part.locator("li:has(.number)")).to_have_count(len(ids["caused"]))
     assert listed(part) == ids["caused"]
-    part.get_by_role("button", name="cannot have been").click()
+    part.get_by_role("button", name="cannot have been touched").click()
     expect(part.locator("li:has(.number)")).to_have_count(20)
     part.get_by_role("button", name="Show 20 more").click()
     expect(part.locator("li:has(.number)")).to_have_count(40)
@@ -101,7 +101,7 @@ def test_each_number_opens_its_list_and_stands_in_the_address(
     assert "touched=cannot_have" in page.url
     page.reload()
     expect(part.locator("li:has(.number)")).to_have_count(20)
-    part.get_by_role("button", name="cannot have been").click()
+    part.get_by_role("button", name="cannot have been touched").click()
     expect(part.locator("li:has(.number)")).to_have_count(0)
 
 
@@ -130,7 +130,7 @@ def test_nothing_is_impossible_where_messages_may_be_missing(
     part = touched(page)
     expect(part).to_contain_text("As far as is known, of ")
     expect(part.get_by_text("not complete", exact=True)).to_be_visible()
-    expect(part.get_by_role("button", name="not known to have been")).to_be_visible()
+    expect(part.get_by_role("button", name="not known to have been touched")).to_be_visible()
     expect(part).not_to_contain_text("cannot")
     cast_doubt(page)
     page.reload()

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -31,7 +32,7 @@ from app.stored.proposals import TraceCoverage, proposals_in
 from app.tracker import Policy
 from app.tracker.links import BUILT_IN, Rules
 from bench.stores import record_all
-from tests.web.conftest import OpenPage
+from tests.web.conftest import OpenPage, change_answers
 from tests.web.orders import SAID_BY, SERVICES, TO, WAIT, WORK, Order, history
 from tests.web.past import Past, micros
 from tests.web.service import Served, running
@@ -223,7 +224,8 @@ def ask_of_an_order(hand: Hand) -> None:
     find(hand, SOUGHT)
     expect(message(page, "OrderPlaced")).to_be_visible()
     hand.answered("what happened to the order?")
-    expect(page.locator(".conv-verdict")).to_contain_text("rejected by billing, within")
+    failed = r"rejected by billing in queue billing, before \d\d:\d\d:\d\d\.\d{3}$"
+    expect(page.locator(".conv-verdict > span")).to_have_text(re.compile(failed))
     expect(page.get_by_role("region", name="What to do")).to_contain_text("the log of billing")
     hand.answered("why, and who?")
     times = page.get_by_role("region", name="Where the time went")
@@ -261,16 +263,41 @@ def ask_of_a_retried_order(hand: Hand) -> None:
     hand.answered("did the retried order finish?")
 
 
+AGES = """() => [".conv-verdict > span", ".conv-part strong", ".conv-bars text"].map((place) =>
+  [...document.querySelectorAll(place)].at(-1).textContent)"""
+
+
 def ask_of_a_stuck_order(hand: Hand) -> None:
     page = hand.page
     find(hand, STUCK)
     head = page.locator(".conv-head")
     expect(head.locator(".conv-state summary")).to_have_text("waiting")
-    expect(head).to_contain_text(re.compile(r"in billing for \d+ (s|min)"))
+    place = (
+        r"OrderChecked waits in queue billing; nobody took it for (\d+ (?:s|min).*), since \d\d:"
+    )
+    expect(head).to_contain_text(re.compile(place))
     waits = page.get_by_role("region", name="What to do")
-    expect(waits).to_contain_text("No consumer took OrderChecked: see who takes from billing.")
+    check = (
+        r"Check that service billing runs: it has taken nothing from queue billing since [\d:]+\."
+    )
+    expect(waits).to_contain_text(re.compile(check))
+    doubt = page.get_by_text("it was dropped, or expired by its queue's own time")
+    expect(doubt).to_have_count(1)
+    expect(page.locator(".conv-detail")).to_contain_text(
+        re.compile(r"waits in billing since \d\d:")
+    )
+    goes = page.get_by_role("region", name="Where the time goes")
+    expect(goes).to_contain_text("handling by fraud, until it published")  # on the way there
+    expect(goes).not_to_contain_text("stock")
+    ages = page.evaluate(AGES)  # of one moment, though it goes on
+    assert re.search(place, ages[0])[1] == ages[1] == ages[2].split(" waiting")[0]
+    expect(page.locator(".conv-axis-time")).to_contain_text("\N{HORIZONTAL ELLIPSIS} now")
     hand.press(waits.get_by_role("link", name="billing"))
-    expect(page.get_by_text("1 message waiting")).to_be_visible()
+    named = f"1 message waits: OrderChecked of order-{STUCK}, for"
+    expect(page.locator(".heat-change")).to_contain_text(named)
+    expect(page.get_by_text(re.compile(check))).to_be_visible()
+    times = page.get_by_role("region", name="How long its messages take")
+    expect(times).to_contain_text("1 wait goes on and is not counted")
     takes = page.get_by_role("region", name="Who takes from it")
     expect(takes.get_by_role("link", name="billing")).to_be_visible()
     hand.answered("where is the stuck order, since when, and who should take it?")
@@ -280,7 +307,7 @@ def ask_of_a_slow_order(hand: Hand) -> None:
     page = hand.page
     find(hand, FIRST + (VHOSTS.index(SLOW) + 1) * EACH - 1)
     slow = page.get_by_role("region", name="Longer than usual")
-    usual = r"stock 4\.\d s, usually \d+ ms, since \d\d:\d\d:00"
+    usual = r"4\.\d s handling by stock, usually \d+ ms, since \d\d:\d\d:00"
     expect(slow).to_contain_text(re.compile(usual))
     verdict = page.locator(".conv-verdict")
     expect(verdict).to_contain_text(", slower than usual")
@@ -312,6 +339,9 @@ def ask_since_when_it_is_slow(hand: Hand) -> None:
     expect(rows.first).to_be_visible()
     assert {each.locator(".name .value").first.inner_text() for each in rows.all()} == {"stock"}
     expect(rows.first).to_contain_text(re.compile(r"\d+ ms → \d\.\d s.*\d\d:\d\d:00"))
+    expect(rows.first).to_contain_text("stock queue and service")  # the same messages: slow once
+    handled = page.locator(".figures.now .figure").filter(has_text="Slow")
+    assert handled.locator("dd").first.inner_text() == str(rows.count())
     hand.press(rows.first.get_by_role("link", name="→"))
     handling = page.get_by_role("region", name="Handling")
     expect(handling).to_contain_text(re.compile(r"stock: .* → \d\.\d s since"))
@@ -340,8 +370,8 @@ def ask_for_a_rule(hand: Hand) -> None:
     hand.begin()
     line = hand.page.locator(".proposal-line")
     expect(line).to_contain_text("order in the body ties messages together")
-    hand.press(line.get_by_role("button", name="Adopt"))
-    expect(line).to_contain_text("Adopted")
+    hand.press(line.get_by_role("button", name="Join messages by"))
+    expect(line).to_contain_text("Joined")
     hand.answered("find a rule and adopt it")
 
 
@@ -419,9 +449,17 @@ def test_a_phone_has_two_lines_a_row_and_the_key_of_an_event_leads_to_its_order(
     shop: Served, open_page: OpenPage
 ) -> None:
     page = open_page(shop, f"#/conversations?vhost={SHOP}", width=390)
-    row = page.get_by_role("group", name="Conversations, newest first").locator("tbody tr").first
-    for part in (f"order-{STUCK}", "waiting", "OrderPlaced"):
+    table = page.get_by_role("group", name="Conversations, failed and waiting first")
+    row = table.locator("tbody tr").first
+    assert (row.bounding_box() or {"y": 999})["y"] < 400
+    for part in (f"order-{STUCK}", "waiting", "OrderChecked waits in billing"):
         expect(row.get_by_text(part, exact=True)).to_be_in_viewport(ratio=1)
+    died = table.locator("tbody tr").filter(has_text="failed").first.locator(".at-second")
+    expect(died).to_have_text("OrderChecked rejected by billing in queue billing")
+    page.goto(f"{shop.url}/#/overview")
+    waits = page.get_by_role("group", name="Waiting for longest").locator("tbody tr").first
+    expect(waits.locator(".at-second")).to_have_text("OrderChecked")
+    expect(waits.locator(".at-end")).to_contain_text(SHOP)
     page.goto(f"{shop.url}/#/events?vhost={SHOP}")
     expect(page.get_by_text(re.compile(r"^last event \d+ (s|min)"))).to_be_visible()
     row = page.locator("tr.row").first
@@ -430,12 +468,24 @@ def test_a_phone_has_two_lines_a_row_and_the_key_of_an_event_leads_to_its_order(
     expect(page.get_by_role("heading", name=f"order-{STUCK}")).to_be_visible()
 
 
+def test_words_on_a_bar_keep_clear_of_the_cross_at_its_begin(
+    shop: Served, open_page: OpenPage
+) -> None:
+    [sought] = shop.answer("/itc_db/conversations", correlation_id=f"order-{SOUGHT}")["items"]
+    page = open_page(shop, f"#/conversations?event={sought['root']}")
+    row = page.get_by_role("treeitem").filter(has=page.locator("path.halo"))
+    word = row.locator("text").filter(has_text=re.compile("^auditor")).bounding_box()
+    cross = row.locator("path.halo").bounding_box()
+    assert word
+    assert cross
+    assert word["x"] >= cross["x"] + cross["width"]
+
+
 def test_settings_count_what_came_back_and_what_died(shop: Served, open_page: OpenPage) -> None:
     page = open_page(shop, "#/admin")
     recorded = page.get_by_role("group", name="What is recorded").locator("tbody tr")
-    expect(recorded.filter(has_text=SHOP).first).to_contain_text(
-        "all messageskepta program at one address"
-    )
+    expect(recorded.filter(has_text=SHOP).first).to_contain_text("all messageskept")
+    expect(page.get_by_text("one participant is a program at one address")).to_be_visible()
     expect(page.locator("main")).not_to_contain_text("Lamport")
     page.get_by_text("Advanced: counters and clocks").click()
     expect(page.get_by_role("columnheader", name="Lamport")).to_be_visible()
@@ -454,6 +504,69 @@ def test_the_map_says_what_failed_and_what_waits_without_a_click(
     expect(billing).to_contain_text(re.compile(r"◷\s1 waiting \d+\s(s|min)"))
     others = page.locator("a.flow-node.queues").filter(has_text="waiting")
     expect(others).to_have_count(1)
+    failed = re.findall(r"✕ (\d+) failed", billing.inner_text())
+    lines = page.locator(".flow-links text").filter(has_text="rejected")
+    expect(lines).to_have_text([f"✕ {number} rejected" for number in failed])
+    expect(page.locator(".flow-links path[class*='failures-3']")).to_have_count(1)
+
+
+def test_failed_and_waiting_orders_come_first_unless_the_newest_are_asked_for(
+    shop: Served, open_page: OpenPage
+) -> None:
+    page = open_page(shop, f"#/conversations?vhost={SHOP}")
+    table = page.get_by_role("group", name="Conversations, failed and waiting first")
+    expect(table.locator("tbody tr").first).to_be_visible()
+    states = table.locator("tbody tr td:nth-child(2) .badge").all_inner_texts()
+    first = [one for one in states if one in ("failed", "waiting")]
+    assert len(first) > 2
+    assert states[: len(first)] == first
+    page.get_by_label("Sort").select_option("newest")
+    newest = page.get_by_role("group", name="Conversations, newest first")
+    keys = newest.locator("tbody tr td:first-child")
+    expect(keys.nth(1)).to_have_text(f"order-{STUCK - 1}")
+    assert keys.all_inner_texts() == [f"order-{STUCK - n}" for n in range(len(states))]
+
+
+def test_an_order_that_waits_is_listed_behind_any_number_of_newer_ones(
+    shop: Served, open_page: OpenPage
+) -> None:
+    [stuck] = shop.answer("/itc_db/conversations", vhost=SHOP, state="waiting")["items"]
+    page = open_page(shop, "#/jobs")
+
+    def without(answer: dict[str, Any]) -> dict[str, Any]:
+        found = [one for one in answer["items"] if one["state"] != "waiting"]
+        return answer | {"items": found or [stuck], "truncated": bool(found)}
+
+    change_answers(page, "**/itc_db/conversations?*", without)
+    page.evaluate(f"location.hash = '#/conversations?vhost={SHOP}'")
+    table = page.get_by_role("group", name="Conversations, failed and waiting first")
+    row = table.locator("tbody tr").filter(has_text=f"order-{STUCK}")
+    expect(row).to_contain_text("waiting")
+    page.goto(f"{shop.url}/#/queue?vhost={SHOP}&queue=billing")
+    expect(page.get_by_role("link", name=f"OrderChecked of order-{STUCK}")).to_be_visible()
+    change_answers(page, "**/itc_db/conversations/*", lambda answer: answer | {"keys": ["A-17"]})
+    page.reload()
+    expect(page.get_by_role("link", name="OrderChecked of A-17")).to_be_visible()
+
+
+@pytest.mark.parametrize("number", [SOUGHT, STUCK])
+def test_the_lane_that_waits_or_rejected_is_the_first_and_messages_have_names(
+    shop: Served, open_page: OpenPage, number: int
+) -> None:
+    [one] = shop.answer("/itc_db/conversations", correlation_id=f"order-{number}")["items"]
+    page = open_page(shop, f"#/space-time?conversation={one['root']}")
+    lanes = page.locator(".lane-label")
+    expect(lanes.first).to_have_attribute("title", re.compile("^billing@"))
+    expect(lanes.last).to_be_in_viewport(ratio=0.5)
+    expect(lanes.first).to_have_text("billing")
+    expect(page.locator(".group-head")).to_have_count(0)  # it would have the same name
+    with page.expect_download() as saving:
+        page.get_by_label("Save what is in view as a picture").select_option("SVG")
+    texts = re.findall(r"<text[^>]*>([^<]*)", saving.value.path().read_text())
+    assert {"OrderPlaced", "OrderAccepted", "OrderChecked"} < set(texts)
+    assert any(text.startswith("waiting ") for text in texts) == (number == STUCK)
+    page.goto(f"{shop.url}/#/space-time?vhost={SHOP}")
+    expect(lanes.first).to_have_attribute("title", re.compile("^billing@"))
 
 
 def test_a_failure_leads_to_all_that_are_like_it(shop: Served, open_page: OpenPage) -> None:
@@ -477,6 +590,14 @@ def test_what_fails_alike_in_several_virtual_hosts_is_one_incident(
     assert {one["vhost"] for one in alike} == {*VHOSTS}
     total = sum(one["count"] for one in alike)
     page = open_page(shop, "#/conversations?filter=failures")
+    all_of_them = sum(one["count"] for one in groups)
+    expect(page.locator(".failures-headline")).to_have_text(
+        re.compile(
+            rf"^{all_of_them} failures since .*, {total} of them rejected by billing. "
+            r"\d+ came since [\d:]+. (The last one was|None since [\d:]+,) .* ago. "
+            r"Look into the log of billing since [\d:]+.$"
+        )
+    )
     rows = page.get_by_role("group", name="Incidents").locator("tbody tr")
     expect(rows).to_have_count(len(groups) - len(alike) + 1)
     times = [min(one["first_at"] for one in alike), max(one["last_at"] for one in alike)]
@@ -563,3 +684,41 @@ def test_orders_are_what_the_trial_says() -> None:
     assert Order(SOUGHT, 0).fails
     records = [len(Order(number, 0).records()) for number in range(FIRST, FIRST + 18)]
     assert sum(records) / len(records) == pytest.approx(EVENTS_EACH, abs=1)
+
+
+def test_what_alone_is_slow_is_drawn_at_once_with_the_next_step(
+    shop: Served, open_page: OpenPage
+) -> None:
+    page = open_page(shop, f"#/durations?vhost={SLOW}")
+    handling = page.get_by_role("region", name="Handling")
+    expect(handling.get_by_role("slider")).to_be_visible()
+    expect(handling).to_contain_text(re.compile(r"Look into the log of stock since \d\d:\d\d:00\."))
+    said = handling.locator(".heat-said")
+    expect(said).to_have_text("Click a time for its deliveries.")  # none is marked yet
+    handling.get_by_role("slider").press("ArrowLeft")
+    expect(said).to_have_text(re.compile(r"^\d\d:\d\d:00: .*\. Click"))
+
+
+def test_a_queue_tells_its_rejections_and_the_axis_of_events_runs_to_now(
+    shop: Served, open_page: OpenPage
+) -> None:
+    counted = shop.answer("/itc_db/failures", vhost=SHOP, queue="billing")["counted"]
+    page = open_page(shop, f"#/queue?vhost={SHOP}&queue=billing")
+    expect(page.get_by_text(f"{counted} rejected, from ")).to_be_visible()
+    step = page.locator("p", has_text="Check that service billing runs")
+    expect(step.get_by_role("link")).to_have_count(0)  # it would lead here
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{shop.url}/#/events?vhost={SLOW}")
+    expect(page.locator(".histogram-foot > span").last).to_have_text("now")
+    expect(page.get_by_label("Go to event number")).to_be_hidden()
+    page.get_by_role("button", name="More").click()
+    expect(page.get_by_label("Go to event number")).to_be_visible()
+
+
+def test_settings_say_once_what_all_traces_share(shop: Served, open_page: OpenPage) -> None:
+    page = open_page(shop, "#/admin")
+    recorded = page.get_by_role("region", name="What is recorded")
+    expect(recorded).to_contain_text("one participant is a program at one address")
+    expect(recorded.get_by_role("columnheader", name="One participant is")).to_have_count(0)
+    newest = shop.answer("/itc_db", vhost=SHOP, page_size="1")[0]["id"]
+    expect(recorded.get_by_role("link", name=f"#{newest}", exact=True)).to_be_visible()

@@ -58,7 +58,7 @@ def test_a_gap_makes_it_incomplete_and_a_doubt_not_sound_and_both_say_why(
     }
     server.gap("/", **gap)
     cast_doubt(page)
-    expect(trust(page).locator(".badge.warn")).to_have_text(["incomplete: 1 gap", "not sound"])
+    expect(trust(page).locator(".badge.warn")).to_have_text(["incomplete, 1 gap", "not sound"])
     trust(page).get_by_text("Why?").click()
     expect(trust(page)).to_contain_text("still open: tracing was off")
     expect(trust(page)).to_contain_text(f"{DOUBT}.")
@@ -96,14 +96,14 @@ def test_what_is_left_out_by_choice_is_said_and_is_no_alarm(
     expect(trust(page)).to_contain_text("to now: only some exchanges and queues are taken")
     expect(page.locator(".figure", has_text="Gaps")).to_contain_text("0the record is partial")
     server.gap("/", **{**hole, "reason": "tracing was off", "declared": False})
-    expect(badge).to_have_text("incomplete: 1 gap")
+    expect(badge).to_have_text("incomplete, 1 gap")
 
 
 def test_events_are_judged_by_the_time_of_the_rows_in_view(
     demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/events?live=off&vhost=%2F&at=751")
-    expect(trust(page).locator(".trust-part").first).to_have_text("incomplete: 1 gap")
+    expect(trust(page).locator(".trust-part").first).to_have_text("incomplete, 1 gap")
     expect(trust(page)).to_contain_text("the rows in view")
     page.locator(".rows").evaluate("e => e.scrollTop = 0")
     expect(trust(page).locator(".trust-part").first).to_have_text("complete")
@@ -122,12 +122,12 @@ def test_a_drawing_is_judged_by_the_time_of_what_it_shows(
 ) -> None:
     page = open_page(demo, address)
     expect(trust(page)).to_contain_text(said)
-    expect(trust(page).locator(".trust-part").first).to_have_text("incomplete: 1 gap")
+    expect(trust(page).locator(".trust-part").first).to_have_text("incomplete, 1 gap")
 
 
 def test_of_all_virtual_hosts_together_each_gap_counts(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/overview")
-    expect(trust(page).locator(".trust-part").first).to_have_text("incomplete: 2 gaps")
+    expect(trust(page).locator(".trust-part").first).to_have_text("incomplete, 2 gaps")
     expect(trust(page)).to_contain_text("legacy is not being recorded")
     page.get_by_label("Virtual host").select_option("shop")
     expect(trust(page).locator(".trust-part").first).to_have_text("complete")
@@ -191,6 +191,30 @@ def test_a_long_name_leaves_room_for_what_is_said_of_it(
     expect(figure).not_to_contain_text("complete")
 
 
+@pytest.mark.parametrize(
+    ("address", "name"), [(VIEWS["conversation"], "/"), (f"#/jobs?vhost={LONG}", LONG)]
+)
+def test_on_a_phone_the_period_is_shown_whole_with_its_virtual_host(
+    serve: Callable[[Past], Served], open_page: OpenPage, address: str, name: str
+) -> None:
+    page = open_page(serve(stopped_world()), address, width=390)
+    period = trust(page).locator(".trust-period")
+    expect(period).to_contain_text(f"{name}, ")
+    host = period.locator(".value")
+    expect(host).to_be_in_viewport(ratio=1)
+    assert host.evaluate("e => e.clientWidth") > 0
+    assert period.evaluate(
+        "e => e.scrollWidth <= e.clientWidth && e.getBoundingClientRect().right <= 390"
+    )
+
+
+def test_a_period_within_a_day_says_its_date_once(demo: Served, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/space-time?chain=3,900")
+    time = r"\d\d:\d\d:\d\d"
+    once = re.compile(rf": 2026-01-02 {time} to {time}$")
+    expect(trust(page).locator(".trust-period")).to_have_text(once)
+
+
 def test_who_may_not_start_a_stopped_trace_is_told_who_may(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
@@ -205,7 +229,7 @@ def test_who_may_not_start_a_stopped_trace_is_told_who_may(
 
 def test_what_was_never_traced_is_unknown(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/overview?vhost=empty")
-    expect(trust(page).locator(".trust-part")).to_have_text(["unknown: not traced"])
+    expect(trust(page).locator(".trust-part")).to_have_text(["unknown, not traced"])
 
 
 def test_without_the_service_it_says_as_of_when_and_figures_look_old(
@@ -217,7 +241,7 @@ def test_without_the_service_it_says_as_of_when_and_figures_look_old(
     fresh = figure.evaluate("e => getComputedStyle(e).color")
     page.route("**/itc_db/**", lambda route: route.abort())
     expect(trust(page)).to_contain_text(
-        re.compile(r"as of \d\d:\d\d:\d\d\. The service does not answer\.")
+        re.compile(r"as of \d\d:\d\d:\d\d\. The server does not answer\.")
     )
     assert figure.evaluate("e => getComputedStyle(e).color") != fresh
     expect(figure).to_be_visible()
@@ -234,7 +258,7 @@ def test_a_service_that_hangs_is_not_shown_as_well(
     running = page.get_by_role("table").get_by_text("running").first
     fresh = running.get_attribute("class")
     page.route("**/*", lambda route: None)  # neither answered nor refused
-    expect(trust(page)).to_contain_text("The service does not answer.")
+    expect(trust(page)).to_contain_text("The server does not answer.")
     assert running.get_attribute("class") != fresh
 
 
@@ -252,7 +276,7 @@ def test_a_service_that_hangs_from_the_beginning_is_said_to(
     page.add_init_script(PATIENT)
     page.route("**/itc_db/traces", lambda route: None)
     page.reload()
-    expect(trust(page)).to_contain_text("The service does not answer.")
+    expect(trust(page)).to_contain_text("The server does not answer.")
 
 
 def test_without_the_broker_it_says_so(

@@ -2,7 +2,7 @@
 import { html } from "../core/html.js";
 import { count, dateTime, plural, visible } from "../core/format.js";
 import { outage } from "../core/health.js";
-import { vhost } from "../core/route.js";
+import { href, vhost } from "../core/route.js";
 import { user } from "../core/session.js";
 import { traces } from "../core/traces.js";
 import { StateMark, Value } from "../ui/marks.js";
@@ -19,19 +19,23 @@ const ONE = {
   channel: "a channel",
 };
 
+const oneOf = ({ participant }) => ONE[participant] ?? participant;
+
 export function TraceSettings() {
   const known = traces.value.data ?? [];
+  const ones = [...new Set(known.map(oneOf))];
+  const isAlike = ones.length === 1; // said once, above the table
   const by = new Map(known.map((trace) => [trace.vhost, trace]));
   const names = [...new Set([...user.value.vhosts, ...by.keys()])]
     .filter((name) => !vhost.value || name === vhost.value)
     .sort();
   return html`<${Panel} title="What is recorded" flush
-    note="each publish and each delivery costs the broker one more message, and disk for its event"
-    foot=${html`How long it is kept is set where the service starts: <code>ITC_RETENTION_DAYS</code> (days), <code>ITC_RETENTION_EVENTS</code> (the newest events); how much of a body: <code>ITC_PAYLOAD_MAX_BYTES</code> (bytes).`}>
-    <${Table} label="What is recorded" heads="Virtual host|State|What is taken|Bodies|One participant is|Since|#Events|" lines
+    note=${`each publish and each delivery costs the broker one more message, and disk for its event${isAlike ? `; one participant is ${ones[0]}` : ""}`}
+    foot=${html`How long it is kept is set where rabbitmq-itc starts: <code>ITC_RETENTION_DAYS</code> (days), <code>ITC_RETENTION_EVENTS</code> (the newest events); how much of a body: <code>ITC_PAYLOAD_MAX_BYTES</code> (bytes).`}>
+    <${Table} label="What is recorded" heads=${`Virtual host|State|What is taken|Bodies|${isAlike ? "" : "One participant is|"}Since|#Events|#Last event|`} lines
         rows=${names.map((name) => ({ vhost: name, trace: by.get(name) }))}
-        by=${["vhost", of("state"), null, of("bodies"), of("participant"), of("created_at"), of("events")]}>
-      ${(row) => html`<${Row} key=${row.vhost} ...${row} />`}
+        by=${["vhost", of("state"), null, of("bodies"), ...(isAlike ? [] : [of("participant")]), of("created_at"), of("events"), of("last_event_id")]}>
+      ${(row) => html`<${Row} key=${row.vhost} ...${row} isAlike=${isAlike} />`}
     <//>
   <//>`;
 }
@@ -47,17 +51,18 @@ function Taken({ trace: { exchanges, queues, quiet } }) {
   return html`<span title=${title || undefined}>${named.length ? `messages of ${named.map(([what, names]) => plural(names.length, what)).join(", ")}` : "all messages"}</span>`;
 }
 
-function Row({ vhost: name, trace }) {
+function Row({ vhost: name, trace, isAlike }) {
   return html`<tr>
     <td class="name at-first"><${Value}>${name}<//></td>
     <td class="at-first-end">${trace ? html`<${StateMark} state=${trace.state} stale=${outage.value !== null} />` : html`<span class="badge">not recorded</span>`}</td>
     ${trace
       ? html`<td class="at-second"><${Taken} trace=${trace} /></td>
           <td>${trace.bodies ? "kept" : html`<span class="soft" title="Only their digests: they cannot be shown or searched">not kept</span>`}</td>
-          <td>${ONE[trace.participant] ?? trace.participant}</td>
+          ${!isAlike && html`<td>${oneOf(trace)}</td>`}
           <td class="tabular">${dateTime(trace.created_at)}</td>
-          <td class="number ${trace.events ? "" : "faint"}">${count(trace.events)}</td>`
-      : html`<td colspan="5"></td>`}
+          <td class="number ${trace.events ? "" : "faint"}">${count(trace.events)}</td>
+          <td class="number">${trace.last_event_id && html`<a href=${href("events", { vhost: name, event: String(trace.last_event_id), at: String(trace.last_event_id) })}>#${trace.last_event_id}</a>`}</td>`
+      : html`<td colspan=${isAlike ? 5 : 6}></td>`}
     <td class="end at-end"><${TraceButton} vhost=${name} state=${trace?.state ?? "none"} /></td>
   </tr>`;
 }

@@ -5,20 +5,22 @@ import { api } from "../core/api.js";
 import { count, plural } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
 import { attempt } from "../core/notices.js";
+import { now } from "../core/now.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, route } from "../core/route.js";
 import { certainUntil, useHeading, useViewed } from "../core/viewed.js";
+import { useWork } from "../core/work.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import Touched from "../ui/event/touched.js";
 import { lazy } from "../ui/lazy.js";
 import { serviceIn } from "../ui/names.js";
 import { Choice, Empty, Failure, pending } from "../ui/panel.js";
-import { Facts } from "./facts.js";
-import { modelOf, nameOf, retriedOf, stuckIn, waitingOf } from "./model.js";
+import { Facts, Waited } from "./facts.js";
+import { inTime, modelOf, nameOf, openIn, retriedOf, stuckIn, waitingOf } from "./model.js";
 import { slowIn, usualOf } from "./waterfall-layout.js";
 import { ConversationProposal } from "./proposal.js";
 import { Share } from "./share.js";
-import { titleOf, WAYS } from "./words.js";
+import { stateWord, titleOf, WAYS } from "./words.js";
 
 const MOST_EVENTS = 5000; // of one answer
 const VIEWS = [
@@ -37,12 +39,12 @@ export function Conversation({ event }) {
   const share = useRef(null); // what the drawing gives to share
   useEffect(() => void DRAWINGS[view].ask(), []); // while the messages come
   const loaded = useConversation(Number(event), via);
-  const { model, error } = loaded;
-  const { first } = loaded;
+  const { first, error, model: known } = loaded;
+  const model = useMemo(() => known && inTime(known), [known, known?.isOpen && now.value]); // what waits grows older
   useViewed(first?.vhost, first?.began_at, first && certainUntil(first), "this conversation", first);
   useHeading(first ? titleOf(first) : null);
-  const { data: usual } = useResource((signal) => model && usualAt(model, signal), [model], { every: 0 });
-  const slow = useMemo(() => (model ? slowIn(model, usual) : []), [model, usual]); // not at each choice of an event
+  const { data: usual } = useResource((signal) => known && usualAt(known, signal), [known], { every: 0 });
+  const slow = useMemo(() => (known ? slowIn(known, usual) : []), [known, usual]); // not at each choice of an event
   return html`<div class="conv">
       ${error && (error.status === 404
         ? html`<${Unknown} event=${event} />`
@@ -57,17 +59,25 @@ export function Conversation({ event }) {
         <${Drawing} model=${model} usual=${usual} slow=${slow} view=${view} share=${share} selected=${Number(event)} />
         <${Beyond} model=${model} open=${beyond === "on"} />`}
     </div>
-    ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} />`}`;
+    ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} lead=${model && openIn(model) && html`<${Lead} model=${model} event=${Number(event)} />`} />`}`;
 }
 
 /** The services that it touched, up to its last event if all are here: later the clocks rule out less and less. */
-function Beyond({ model: { answer, lastEvent }, open }) {
+function Beyond({ model: { answer, lastEvent, messages, names }, open }) {
+  const from = messages.has(answer.root) ? serviceIn(nameOf(names, messages.get(answer.root).participant)) : null;
   const bounds = lastEvent == null ? [] : [["end", "Until its end", lastEvent]];
   return html`<section class="conv-touched" aria-labelledby="conv-touched">
     <h2 id="conv-touched">What it touched
       <button class="button small" aria-expanded=${String(open)} title="All else that it caused, may have caused, and cannot have"
         onClick=${() => patch({ beyond: open ? null : "on", all_touched: null, all_touched_until: null }, { replace: true })}>Which events</button></h2>
-    ${(open || lastEvent != null) && html`<${Touched} ids=${[String(answer.root)]} vhost=${answer.vhost} bounds=${bounds} brief=${!open} name="all_touched" key=${answer.root} />`}</section>`;
+    ${(open || lastEvent != null) && html`<${Touched} ids=${[String(answer.root)]} vhost=${answer.vhost} from=${from} bounds=${bounds} brief=${!open} name="all_touched" key=${answer.root} />`}</section>`;
+}
+
+/** Above an event of an order that is not over: what it waits for, and the way there. */
+function Lead({ model, event }) {
+  const open = openIn(model);
+  return html`<p class="badge warn drawer-lead"><span><strong>${stateWord(model.answer.state)}:</strong> <${Waited} model=${model} /></span>${open !== event &&
+    html`<button class="button small" onClick=${() => select(open)}>Show it</button>`}</p>`;
 }
 
 /** Chooses an event, in all drawings. Walking along adds no steps to go back to. */
@@ -133,18 +143,12 @@ function together(answers) {
 }
 
 function More({ loaded: { model, next, more } }) {
-  const [busy, setBusy] = useState(false);
+  const { busy, run } = useWork();
   if (!model.answer.truncated) return null;
-  const load = async () => {
-    if (busy) return;
-    setBusy(true);
-    await more();
-    setBusy(false);
-  };
   return html`<div class="alert calm conv-more" role="status">
     <p>The first ${plural(model.messages.size, "message")} are shown${model.answer.counts.messages > model.messages.size
       ? ` of ${count(model.answer.counts.messages)}` : "; there are more"}.</p>
-    ${next != null && html`<button class="button small" aria-disabled=${String(busy)} onClick=${load}>${busy ? "Loading …" : "Show more"}</button>`}
+    ${next != null && html`<button class="button small" aria-disabled=${String(busy)} onClick=${() => run(more)}>${busy ? "Loading …" : "Show more"}</button>`}
   </div>`;
 }
 
@@ -159,7 +163,7 @@ function Unknown({ event }) {
 function Drawing({ model, usual, slow, view, share, selected: event }) {
   const [isOpened, setOpened] = useState(true);
   useEffect(() => void (event !== model.answer.root && setOpened(false)), [event]);
-  const subject = useMemo(() => stuckIn(model) ?? slow[0]?.bar.event ?? retriedOf(model)[0]?.delivery.event, [model, slow]);
+  const subject = useMemo(() => stuckIn(model) ?? slow[0]?.bar.event ?? retriedOf(model)[0]?.delivery.event, [model.messages, slow]);
   const selected = (isOpened && event === model.answer.root && subject) || event;
   const onSelect = (one, changes) => {
     setOpened(false);

@@ -1,14 +1,14 @@
 // A conversation at a glance: what happened, why, and where the time went.
 import { html } from "../core/html.js";
-import { ageOf, dateTime, percent, plural, said, seconds as took, times, visible } from "../core/format.js";
+import { ageOf, dateTime, moment, plural, said, seconds as took, shares, times, visible } from "../core/format.js";
 import { href, hrefHere } from "../core/route.js";
 import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
 import { NARROW } from "../ui/width.js";
-import { failuresOf, nameOf, partsOf, retriedOf, waitingOf } from "./model.js";
+import { failuresOf, nameOf, openIn, partsOf, retriedOf } from "./model.js";
 import { slowText } from "./waterfall-layout.js";
 import { Step, Why } from "./why.js";
-import { briefOf, partText, Position, reasonsOf, State, STATES, subjectOf, verdictOf } from "./words.js";
+import { briefOf, doubtOf, partText, reasonsOf, returnsText, State, STATES, subjectOf, verdictOf } from "./words.js";
 
 const MOST = 3;
 const MANY = 10; // messages that one led to, of which people want to know
@@ -30,10 +30,11 @@ export function Facts({ model, slow, tools, onSelect }) {
       <div class="right">${tools}</div>
     </div>
     <${Standing} model=${model} slow=${slow} />
+    <${Doubt} model=${model} />
     <p class="conv-sentence">${said(briefOf(answer))}</p>
     ${answer.remaining && html`<p class="conv-remaining">${said(answer.remaining.sentence)}.</p>`}
-    <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>${answer.position && `, ${ageOf(answer.began_at)} ago; its last event came after ${took(answer.seconds)}`}:
-      ${" "}${plural(counts.messages, "message")}, ${plural(counts.deliveries, "delivery", "deliveries")},
+    <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>${answer.position && `, ${ageOf(answer.began_at)} ago`}:
+      ${answer.position ? " so far " : " "}${plural(counts.messages, "message")}, ${plural(counts.deliveries, "delivery", "deliveries")},
       ${" "}${plural(counts.participants, "participant")}${counts.redeliveries > 0 && answer.state !== "retried" && `; redelivered ${times(counts.redeliveries)}`}<${Further} answer=${answer} onSelect=${onSelect} /></p>
     <div class="conv-facts">
       <${Why} model=${model} onSelect=${onSelect} />
@@ -52,7 +53,22 @@ function Standing({ model, slow }) {
   return html`<div class="conv-verdict ${STATES[answer.state]?.[0] ?? "calm"}"><details class="conv-state" key=${answer.root}>
     <summary title="Why this state?"><${State} state=${answer.state} /></summary>
     <div class="sheet"><ul>${reasons.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>
-  </details><span>${answer.position ? html`<${Position} of=${answer} short=${short} />` : verdictOf(model)}${slow.length > 0 && answer.state !== "failed" && html`, <strong class="warn-text">slower than usual</strong>`}</span></div>`;
+  </details><span>${answer.position ? html`<${Waited} model=${model} />` : verdictOf(model)}${slow.length > 0 && answer.state !== "failed" && html`, <strong class="warn-text">slower than usual</strong>`}</span></div>`;
+}
+
+/** The message that an order waits for, where and since when. */
+export function Waited({ model }) {
+  const { answer: { vhost, position: { queue, holder, since, returns } }, short, places } = model;
+  const open = openIn(model);
+  const what = html`<bdi>${open ? visible(places.get(open).message.type) : "A message"}</bdi>`;
+  if (queue == null) return html`${what} was handed to ${said(short(holder))} ${ageOf(since)} ago, at ${moment(since)}`;
+  return html`${what} waits in queue <${Queue} vhost=${vhost} name=${queue} />${returnsText(returns)}; nobody took it${returns ? " again" : ""} for ${ageOf(since)}, since ${moment(since)}`;
+}
+
+/** Other fates of the message that an order waits for. */
+function Doubt({ model }) {
+  const text = doubtOf(model, openIn(model));
+  return text && html`<p class="soft small">${text}</p>`;
 }
 
 const conversation = (event) => href("conversations", { event: String(event) });
@@ -91,32 +107,32 @@ const Slow = ({ slow, onSelect }) => html`<${Listed} id="conv-slow" title="Longe
   ${({ message, bar }) => html`<li key=${`${bar.event} ${bar.kind}`}>
     <${Step} event=${bar.event} onSelect=${onSelect}><bdi>${visible(message.type)}</bdi>: ${slowText(bar)}<//></li>`}<//>`;
 
-/** The place of what is not over: its time is beyond the parts, which end with the last event. */
-function Still({ model, onSelect }) {
+/** The place of what is not over: its time is beyond the parts, which end where it began to wait. */
+function Still({ model, event, onSelect }) {
   const { vhost, position: { queue, holder } } = model.answer;
   if (queue == null) return html`<span>since it was handed to ${said(model.short(holder))}</span>`;
-  const event = waitingOf(model).find((one) => one.queue === queue)?.message.event;
-  return html`<span>${event ? html`<${Step} event=${event} onSelect=${onSelect}>waiting in<//>` : "waiting in"} <${Queue} vhost=${vhost} name=${queue} />, still</span>`;
+  return html`<span><${Step} event=${event} onSelect=${onSelect}>waiting in<//> <${Queue} vhost=${vhost} name=${queue} />, still</span>`;
 }
 
 function Time({ model, onSelect }) {
   const parts = partsOf(model);
-  const { position, state, via } = model.answer;
-  const goesOn = position && via !== "any" && (state === "waiting" || state === "in_work");
-  if (!parts.length && !goesOn) return null;
-  const all = parts.reduce((sum, { seconds }) => sum + seconds, 0);
+  const { position } = model.answer;
+  const open = openIn(model);
+  if (!parts.length && open == null) return null;
+  const rest = parts.slice(MOST).reduce((sum, { seconds }) => sum + seconds, 0);
+  const inPercent = open ? [] : shares([...parts.slice(0, MOST).map(({ seconds }) => seconds), ...(parts.length > MOST ? [rest] : [])]);
   return html`<section aria-labelledby="conv-time"><details open=${innerWidth > NARROW}>
-    <summary><h2 id="conv-time">Where the time went</h2></summary>
+    <summary><h2 id="conv-time">Where the time ${open ? "goes" : "went"}</h2></summary>
     <ol>
-      ${goesOn && html`<li class="conv-part"><strong class="tabular end">${ageOf(position.since)}</strong><span></span><${Still} model=${model} onSelect=${onSelect} /></li>`}
+      ${open && html`<li class="conv-part"><strong class="tabular end">${ageOf(position.since)}</strong><span></span><${Still} model=${model} event=${open} onSelect=${onSelect} /></li>`}
       ${parts.slice(0, MOST).map(
-        (part) => html`<li key=${`${part.kind} ${part.name}`} class="conv-part">
+        (part, n) => html`<li key=${`${part.kind} ${part.name}`} class="conv-part">
           <span class="tabular end">${took(part.seconds)}</span>
-          <span class="tabular end soft">${goesOn ? "" : percent(part.seconds, all)}</span>
+          <span class="tabular end soft">${inPercent[n]}</span>
           <span><${Step} event=${part.event} onSelect=${onSelect}>${partText(part)}<//>${part.kind === "queued" && html` <${Queue} vhost=${model.answer.vhost} name=${part.name} />`}</span>
         </li>`,
       )}
-      ${parts.length > MOST && html`<li class="soft small">the rest: ${took(parts.slice(MOST).reduce((sum, part) => sum + part.seconds, 0))}</li>`}
+      ${parts.length > MOST && html`<li class="conv-part soft"><span class="tabular end">${took(rest)}</span><span class="tabular end">${inPercent[MOST]}</span><span>the rest</span></li>`}
     </ol>
   </details></section>`;
 }

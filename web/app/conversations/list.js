@@ -1,13 +1,14 @@
-// The conversations that fit, newest first; those that wait, oldest first.
+// The conversations that fit: failed and waiting ones first, then newest first; or by time alone. Where only those that wait are asked for, oldest first.
 import { api, askConversations } from "../core/api.js";
 import { html } from "../core/html.js";
 import { findConversations } from "../core/conversations.js";
-import { ageOf, count, dateTime, plural, reasonOf, sentence } from "../core/format.js";
+import { count, dateTime, plural, reasonOf, sentence } from "../core/format.js";
 import { usePages } from "../core/pages.js";
 import { useResource } from "../core/resource.js";
-import { href, patch, route, vhost } from "../core/route.js";
+import { href, hrefFailures, patch, route, vhost } from "../core/route.js";
 import { Value } from "../ui/marks.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
+import { PERIODS } from "../ui/period.js";
 import { NARROW } from "../ui/width.js";
 import { isAlone, KeyNotice } from "./alone.js";
 import { Scatter } from "./scatter.js";
@@ -16,13 +17,9 @@ import { STATES, WAYS } from "./words.js";
 
 const PAGE = 50; // as many as the service finds together
 const MOST = 200; // of those that are folded
-const PERIODS = [
-  ["", "any time"],
-  ["900", "last 15 minutes"],
-  ["3600", "last hour"],
-  ["86400", "last day"],
-];
+const ORDERS = [["", "failed and waiting first"], ["newest", "newest first"]];
 const OTHER_SECONDS = 15;
+const FAILURES_SECONDS = 30;
 
 /** `find`: what was typed to find some. */
 export function ConversationList({ find }) {
@@ -39,30 +36,37 @@ export function ConversationList({ find }) {
   const { data, error, reload, further, coming, more } = loaded;
   const items = data?.flatMap((page) => page.items) ?? [];
   const last = data?.at(-1);
-  const order = params.state === "waiting" ? "oldest first" : "newest first";
   // Among the newest ones nobody sees an order that is stuck: what waits is asked for by itself.
   const isOfWaiting = params.state === "waiting";
   const isAsked = !find && (isOfWaiting || !!last?.truncated);
   const ask = (signal) => (isAsked ? api.conversations({ ...since(filters, params.within), state: isOfWaiting ? null : "waiting" }, signal) : null);
   const other = useResource(ask, [JSON.stringify([filters, params.within]), isAsked], { every: OTHER_SECONDS }).data;
-  const [all, waiting] = isOfWaiting && isAsked ? [other && [other], last] : [data, other];
+  const [all, waiting] = isOfWaiting && isAsked ? [other && [other], last] : [data, isAsked ? other : null];
+  const isCounted = !!last?.truncated && ![find, params.within, ...FILTERS.filter((name) => name !== "state").map((name) => params[name])].some(Boolean);
+  const failures = useResource(async (signal) => (isCounted ? api.failures({ vhost: vhost.value, limit: 1 }, signal) : null), [vhost.value, isCounted], { every: FAILURES_SECONDS }).data;
+  const isUrgentFirst = !find && !params.state && params.order !== "newest";
+  const order = isUrgentFirst ? "failed and waiting first" : isOfWaiting ? "oldest first" : "newest first";
+  const older = isUrgentFirst && data ? (waiting?.items ?? []).filter(({ root }) => !items.some((one) => one.root === root)) : [];
+  const rows = isUrgentFirst ? [...items, ...older].sort((a, b) => isUrgent(b) - isUrgent(a)) : items;
 
   return html`
-    <${States} pages=${all} waiting=${waiting} chosen=${params.state ?? ""} />
+    <${States} pages=${all} waiting=${waiting} failures=${failures} chosen=${params.state ?? ""} />
     <${Filters} params=${params} />
     <${KeyNotice} items=${items} via=${filters.via} onChange=${reload} />
-    <${Panel} title="Conversations" flush note=${data && noteOf(last, items, order)}
+    <${Panel} title="Conversations" flush note=${data && noteOf(last, rows, order)}
       foot=${further && html`<button class="button small" aria-disabled=${String(coming)}
         onClick=${() => coming || more()}>${coming ? "Loading …" : "Show older"}</button>
         <span> ${plural(data.reduce((sum, page) => sum + page.looked_at, 0), "conversation")} looked at${last.since ? `, since ${dateTime(last.since)}` : ""}</span>`}>
       ${data && error && html`<div class="panel-body"><${Failure} error=${error} onRetry=${reload} /></div>`}
       ${!data
         ? pending(loaded, "conversations")
-        : items.length
-          ? html`<${Scatter} items=${items.every(isAlone) ? [] : items} /><${Rows} items=${items} order=${order} />`
+        : rows.length
+          ? html`<${Scatter} items=${items.every(isAlone) ? [] : items} /><${Rows} items=${rows} order=${order} />`
           : html`<${NoneFound} find=${find} filtered=${[find, params.within, ...FILTERS.map((name) => params[name])].some(Boolean)} further=${further} />`}
     <//>`;
 }
+
+const isUrgent = ({ state }) => state === "failed" || state === "waiting";
 
 const FILTERS = ["state", "type", "participant_name", "min_seconds", "max_seconds", "via"];
 
@@ -89,26 +93,25 @@ const FOUND_BY = {
 const noteOf = ({ by, truncated }, items, order) =>
   items.length ? `${count(items.length)}${truncated ? " so far" : ""}, ${FOUND_BY[by] ?? ""}${order}` : null;
 
-/** Numbers of the conversations that were looked at, and of all that wait, by state; each part is a filter. */
-function States({ pages, waiting, chosen }) {
+/** Numbers of the conversations that were looked at, and of all that wait (undefined: not known yet), by state; each part is a filter. `failures` are of all. */
+function States({ pages, waiting, failures, chosen }) {
   const sums = new Map();
-  for (const { state, number, since: at } of (pages ?? []).flatMap(({ states }) => states)) {
-    const { count: sum = 0, since: first = at } = sums.get(state) ?? {};
-    sums.set(state, { count: sum + number, since: [first, at].filter(Boolean).sort()[0] });
-  }
-  const all = [...sums.values()].reduce((sum, one) => sum + one.count, 0);
-  const [those] = waiting?.states ?? [];
-  if (waiting) sums.set("waiting", { count: those?.number ?? 0, since: those?.since, more: waiting.truncated });
+  for (const { state, number } of (pages ?? []).flatMap(({ states }) => states)) sums.set(state, (sums.get(state) ?? 0) + number);
+  if (waiting) sums.set("waiting", waiting.states[0]?.number ?? 0);
+  const all = [...sums.values()].reduce((sum, one) => sum + one, 0);
+  const isPending = (state) => pages && waiting === undefined && state === "waiting";
   const part = ([state, [tone, word]]) => {
-    const { count: some = 0, since: at, more } = sums.get(state) ?? {};
-    const age = state === "waiting" && at ? html`<span class="soft">${ageOf(at)}</span>` : null;
-    return [state, html`<span class="dot ${tone}"></span>${pages ? `${count(some)}${more ? "+" : ""} ` : ""}${word.split(",")[0]}${age}`];
+    const some = sums.get(state);
+    const number = isPending(state) ? "…" : some && `${count(some)}${state === "waiting" && waiting?.truncated ? "+" : ""}`;
+    return [state, html`<span class="dot ${tone}"></span>${number ? `${number} ` : ""}${word.split(",")[0]}`];
   };
+  const isShown = ([state]) => !pages || sums.get(state) || isPending(state) || (state === "failed" && failures?.counted) || state === chosen;
   const total = (pages ?? []).reduce((sum, page) => sum + page.looked_at, 0);
   return html`<div class="state-strip">
     <${Choice} label="State" value=${chosen} onChange=${(value) => patch({ state: value || null })}
-      options=${[["", pages ? `All ${count(all)}` : "All"], ...Object.entries(STATES).map(part)]} />
-    <span class="soft small">${pages?.at(-1)?.truncated ? `of the newest ${plural(total, "conversation")}${waiting ? "; waiting: of all" : ""}` : ""}</span>
+      options=${[["", pages ? `All ${waiting === undefined ? "…" : `${count(all)}${waiting?.truncated ? "+" : ""}`}` : "All"], ...Object.entries(STATES).filter(isShown).map(part)]} />
+    <span class="soft small off-phone">${pages?.at(-1)?.truncated && `of the newest ${plural(total, "conversation")}${waiting ? ", and all that wait" : ""}`}${failures?.counted > 0 && html`;
+      ${" "}<a href=${hrefFailures({ vhost: vhost.value })}>${plural(failures.counted, "failure")}${failures.counted_all ? "" : " or more"} in all</a>`}</span>
   </div>`;
 }
 
@@ -117,21 +120,21 @@ function Filters({ params }) {
     <input class="input" key=${params[name] ?? ""} defaultValue=${params[name] ?? ""} placeholder=${hint} spellcheck=${false}
       inputmode=${name.endsWith("seconds") ? "decimal" : undefined}
       onChange=${(e) => patch({ [name]: clean(name, e.currentTarget.value) })} /></label>`;
+  /** The first of `options` is that without the parameter. */
+  const select = (name, options, label) => html`<label class="field"><span>${label}</span>
+    <select class="select" value=${params[name] ?? options[0][0]} onChange=${({ currentTarget: { value } }) => patch({ [name]: value === options[0][0] ? null : value })}>
+      ${options.map(([value, text]) => html`<option key=${value} value=${value} selected=${value === (params[name] ?? options[0][0])}>${text}</option>`)}
+    </select></label>`;
   const isSet = ["within", ...FILTERS].some((name) => name !== "state" && params[name]);
   return html`<details class="fold" open=${innerWidth > NARROW || isSet}><summary>Filters</summary>
   <div class="conv-filters" role="group" aria-label="Filters">
-    <label class="field"><span>Began</span>
-      <select class="select" value=${params.within ?? ""} onChange=${(e) => patch({ within: e.currentTarget.value || null })}>
-        ${PERIODS.map(([value, text]) => html`<option key=${value} value=${value} selected=${value === (params.within ?? "")}>${text}</option>`)}
-      </select></label>
+    ${select("within", PERIODS, "Began")}
+    ${select("order", ORDERS, "Sort")}
     ${field("type", "Message type", "order.new")}
     ${field("participant_name", "Participant", "name")}
-    ${field("min_seconds", "At least, s", "0.5")}
-    ${field("max_seconds", "At most, s", "60")}
-    <label class="field"><span>Follow</span>
-      <select class="select" value=${params.via ?? "links"} onChange=${(e) => patch({ via: e.currentTarget.value === "links" ? null : e.currentTarget.value })}>
-        ${WAYS.slice(0, 2).map(([value, text]) => html`<option key=${value} value=${value} selected=${value === (params.via ?? "links")}>${text}</option>`)}
-      </select></label>
+    ${field("min_seconds", "Duration from, s", "0.5")}
+    ${field("max_seconds", "Duration to, s", "60")}
+    ${select("via", WAYS.slice(0, 2), "Follow")}
   </div></details>`;
 }
 

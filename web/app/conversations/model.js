@@ -4,7 +4,8 @@ import { seconds, secondsSince } from "../core/format.js";
 import { inShort, shortOf } from "../ui/names.js";
 
 const SHORT = 0.001; // s; what took less than that has no parts to see
-const MOST_TIMES = 20; // as long as all that happened
+const MOST_TIMES = 5; // as long as all that happened
+const BEFORE_BREAK = 0.86; // of a broken axis
 
 /** A time in seconds since the conversation began. */
 export const afterText = (n) => (n < SHORT ? "at the beginning" : `after ${seconds(n)}`);
@@ -12,20 +13,21 @@ export const afterText = (n) => (n < SHORT ? "at the beginning" : `after ${secon
 /**
  * `names`: participants by number; `messages`: by the event of their publish, each with `children`,
  * `parent` and `depth`; `places`: `{message, copy, delivery}` by event, of publishes and deliveries
- * alike; `tops`: messages without a cause here; `end`: seconds from the beginning to the last sign; `lastEvent`:
- * the newest, null where not all are here.
+ * alike; `tops`: messages without a cause here; `lastSign`: seconds from the beginning to it; `isOpen`: something waits or is
+ * in hand; `lastEvent`: the newest, null where not all are here; and what `inTime` adds.
  */
 export function modelOf(answer) {
   const all = answer.participants.map(({ name }) => name);
   const short = shortOf(all);
+  const inOurs = (clauses) => clauses.map((one) => ({ ...one, text: inShort(one.text, one.names, short) }));
   const names = new Map(answer.participants.map(({ number, name }) => [number, short(name)]));
   const hasEnded = ["finished", "retried", "failed"].includes(answer.state); // what still waits delays the end, whatever led to it
   const messages = new Map();
   const places = new Map();
   for (const one of answer.messages) {
-    const failure_sentence = one.failure && inShort(one.failure_sentence, all, short);
+    const failure_clauses = inOurs(one.failure_clauses);
     const slack = hasEnded && one.outcome !== "waiting" ? one.slack : null;
-    const message = { ...one, failure_sentence, slack, critical: hasEnded && one.critical, children: [], parent: null, depth: 0 };
+    const message = { ...one, failure_clauses, slack, critical: hasEnded && one.critical, children: [], parent: null, depth: 0 };
     messages.set(one.event, message);
     places.set(one.event, { message, copy: null, delivery: null });
     for (const copy of one.copies) {
@@ -40,17 +42,24 @@ export function modelOf(answer) {
       parent.children.push(message);
     } else tops.push(message);
   }
-  let end = answer.seconds ?? 0;
+  let lastSign = answer.seconds ?? 0;
   for (const { delivery } of places.values()) {
-    if (delivery) end = Math.max(end, delivery.offset + Math.max(delivery.handled ?? 0, delivery.settled_after ?? 0));
+    if (delivery) lastSign = Math.max(lastSign, delivery.offset + Math.max(delivery.handled ?? 0, delivery.settled_after ?? 0));
   }
-  // A copy waits until now; where that dwarfs all that happened, this is what there is to see.
-  const age = secondsSince(answer.began_at);
-  const isStuck = answer.counts.waiting > 0 || heldOf({ places }).length > 0;
-  if (isStuck && (end < SHORT || age < MOST_TIMES * end)) end = Math.max(end, age);
+  const isOpen = answer.counts.waiting > 0 || heldOf({ places }).length > 0;
   const lastEvent = answer.truncated ? null : Math.max(...places.keys());
   const sentence = inShort(answer.sentence, all, short);
-  return { answer: { ...answer, sentence }, short, names, messages, places, tops, end, lastEvent, width: Math.max(end, SHORT) };
+  return inTime({ answer: { ...answer, sentence, clauses: inOurs(answer.clauses) }, short, names, messages, places, tops, lastSign, isOpen, lastEvent });
+}
+
+/** A model at this moment, with its `end` in seconds; `width`: those that are drawn, beyond it where the axis `isBroken` before now. */
+export function inTime(model) {
+  const { answer, isOpen, lastSign } = model;
+  // A copy waits until now; where that dwarfs all that happened, the time between is left out.
+  const age = isOpen ? secondsSince(answer.began_at) : 0;
+  const isBroken = isOpen && lastSign >= SHORT && age >= MOST_TIMES * lastSign;
+  const end = isBroken ? lastSign : Math.max(lastSign, age);
+  return { ...model, end, isBroken, width: isBroken ? end / BEFORE_BREAK : Math.max(end, SHORT) };
 }
 
 /** True if a message's row has rows below it: messages that it led to, or several copies. */
@@ -124,9 +133,25 @@ function partsBetween({ places, names }, from, to) {
   ];
 }
 
-/** Parts of the critical path's time, the largest first: `{kind, name, seconds, event}`. */
+/** The event where an order that is not over stands: a publish that waits, or a delivery in hand; null of others. */
+export function openIn({ answer: { position, state, via }, messages, places }) {
+  if (!position || via === "any" || !["waiting", "in_work"].includes(state)) return null;
+  const waits = position.queue != null && waitingOf({ messages }).find(({ queue }) => queue === position.queue);
+  const isThere = ({ delivery }) => delivery?.at === position.since;
+  return waits?.message?.event ?? [...places.values()].find(isThere)?.delivery.event ?? null;
+}
+
+/** The events that led to one, and itself. */
+function pathTo({ places }, event) {
+  const path = [];
+  for (let at = event, place; (place = places.get(at)) && !path.includes(at); at = place.delivery ? place.message.event : place.message.cause) path.unshift(at);
+  return path;
+}
+
+/** Parts of the time until the end, or until what an order waits for, the largest first: `{kind, name, seconds, event}`. */
 export function partsOf(model) {
-  const path = model.answer.critical_path;
+  const open = openIn(model);
+  const path = open ? pathTo(model, open) : model.answer.critical_path;
   const sums = new Map();
   for (let i = 1; i < path.length; i += 1) {
     for (const part of partsBetween(model, path[i - 1], path[i])) {
@@ -143,21 +168,17 @@ export function partsOf(model) {
 }
 
 /**
- * Failures, `{message, failure, by, letter}`: `by` is the delivery that was rejected, or else the one before the death;
+ * Failures, `{message, failure, text, by, letter}`: `by` is the delivery that was rejected, or else the one before the death;
  * `letter` the first dead letter, or null.
  */
 export function failuresOf({ messages, places }) {
   const failures = [];
   for (const message of messages.values()) {
     if (!message.failure) continue;
-    const copy = message.copies.find(({ queue, state }) => queue === message.failure.queue && state === "dead_lettered")
-      ?? message.copies.find(({ queue }) => queue === message.failure.queue);
-    const alive = copy?.deliveries.filter(({ match }) => match !== "dead_lettered") ?? [];
-    const holders = copy?.deliveries.map((one) => holderOf({ places }, one)) ?? [];
-    const rejecter = holders.find((one) => one?.queue === message.failure.queue);
-    const by = rejecter ?? alive.at(-1) ?? null;
-    const letter = copy?.deliveries.find(({ match }) => match === "dead_lettered") ?? null;
-    failures.push({ message, failure: message.failure, by, letter });
+    const [{ text, event }] = message.failure_clauses;
+    const copies = message.copies.filter(({ queue }) => queue === message.failure.queue);
+    const letter = copies.flatMap(({ deliveries }) => deliveries).find(({ match }) => match === "dead_lettered") ?? null;
+    failures.push({ message, failure: message.failure, text, by: places.get(event)?.delivery ?? null, letter });
   }
   return failures;
 }

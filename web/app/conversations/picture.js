@@ -48,8 +48,7 @@ function draw(context, s) {
     context.fill(shape);
   }
   if (!s.stroke) return undefined;
-  context.strokeStyle = color(s.stroke);
-  context.lineWidth = s.width ?? 1;
+  Object.assign(context, { strokeStyle: color(s.stroke), lineWidth: s.width ?? 1 });
   context.setLineDash(s.dash ? s.dash.split(" ").map(Number) : []);
   return context.stroke(shape);
 }
@@ -57,13 +56,10 @@ function draw(context, s) {
 const ALIGN = { start: "left", middle: "center", end: "right" };
 
 function drawText(context, s) {
-  context.font = `${s.bold ? 600 : 400} ${s.size}px ${FONT}`;
-  context.textAlign = ALIGN[s.anchor];
+  Object.assign(context, { font: `${s.bold ? 600 : 400} ${s.size}px ${FONT}`, textAlign: ALIGN[s.anchor] });
   context.setLineDash([]);
   if (s.halo) {
-    context.strokeStyle = color("--panel");
-    context.lineWidth = 4;
-    context.lineJoin = "round";
+    Object.assign(context, { strokeStyle: color("--panel"), lineWidth: 4, lineJoin: "round" });
     context.strokeText(s.text, s.x, s.y);
   }
   context.fillStyle = color(s.fill);

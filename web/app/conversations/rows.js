@@ -3,7 +3,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { keepInSight } from "../ui/in-sight.js";
-import { NARROW } from "../ui/width.js";
 
 const SPARE = 8;
 const rowId = (name, index) => `${name}-${index}`;
@@ -43,8 +42,6 @@ export function Rows({ name, role, label, count, height, active, row, head, head
     keepInSight(element, active, height, headHeight);
     const across = active >= 0 && middle ? middle(active) - element.scrollLeft : 0;
     if (across < 0 || across > element.clientWidth) element.scrollLeft += across - element.clientWidth / 2;
-    // There the drawing is below the first screen; the verdict above it stays.
-    if (innerWidth <= NARROW) element.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
   }, [active, count, height, minWidth]);
 
   const first = Math.max(0, Math.floor(view.top / height) - SPARE);

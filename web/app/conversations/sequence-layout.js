@@ -1,5 +1,6 @@
 // Lanes for who acts, arrows for messages, in the order of time. Pure.
-import { ageOf, visible } from "../core/format.js";
+import { ageOf, seconds, visible } from "../core/format.js";
+import { NARROW } from "../ui/width.js";
 import { holderOf, nameOf, spellBefore } from "./model.js";
 import { spellText } from "./words.js";
 import { arrowHead, fitted, path, rect, round, text } from "./shapes.js";
@@ -8,14 +9,14 @@ export const STEP = 34;
 const HEAD = 44;
 const SLANTED = 104; // pixels of a lane; where there is less, heads are slanted
 const SLANTED_HEAD = 84;
-const SLANTED_NAME = 36; // pixels that the first one takes to the left
+const TIMES = 56; // pixels left of all lanes
 const LEAST_LANE = 36;
 const FOOT = 16;
 const LOOP = 26;
 
 /**
  * `{lanes, steps}`. A lane is a participant, or a queue in which something stayed. A step is
- * `{event, at, from, to, kind, type, note, still}`, from and to by lane; kind is sent, again, dead, stays or
+ * `{event, at, from, to, kind, type, note, time, short, still}`, from and to by lane; kind is sent, again, dead, stays or
  * note. Notes have no `to`.
  */
 export function sequenceOf({ messages, names, places }) {
@@ -25,6 +26,7 @@ export function sequenceOf({ messages, names, places }) {
     if (!lanes.has(id)) lanes.set(id, { id, kind, name, place: lanes.size });
     return id;
   };
+  const store = (queue) => lane("queue", queue, `queue ${visible(queue)}`); // a service often has the same name
   const person = (number) => lane("participant", number, visible(nameOf(names, number)));
   const events = [];
   for (const message of messages.values()) {
@@ -45,17 +47,18 @@ export function sequenceOf({ messages, names, places }) {
         const kind = dead ? "dead" : one.redelivered ? "again" : "sent";
         const spell = spellBefore({ places }, { message, copy, delivery: one }, previous);
         const waited = one.queued == null ? "" : spellText(spell, one.queue ?? copy.queue, names);
+        const isRejected = dead && spell.kind === "rejected" && waited !== "";
         previous = one;
         // A dead letter comes from who had the message last, else from the queue that it died in.
         const rejecter = holder ?? (message.failure?.reason === "rejected" ? last : null);
         const origin = !dead ? { from } : rejecter ? { from: rejecter.participant } : { by: copy.queue };
-        if (dead) step(one.event, one.offset, { ...origin, kind: "note", note: `died in ${visible(copy.queue)}${reason(message)}` });
-        step(one.event, one.offset, { ...origin, kind, to: one.participant, note: waited });
+        if (dead) step(one.event, one.offset, { ...origin, kind: "note", note: `died in ${visible(copy.queue)}${isRejected ? `: ${waited}` : reason(message)}`, short: `died in ${visible(copy.queue)}${reason(message)}` });
+        step(one.event, one.offset, { ...origin, kind, to: one.participant, ...(!isRejected && waited && { note: waited, time: seconds(spell.seconds) }) });
         if (!dead) last = one;
       }
       if (copy.state === "waiting") {
         const at = previous ? previous.offset + (previous.settled_after ?? 0) : message.offset;
-        step(previous?.event ?? message.event, at, { from: previous?.participant ?? message.participant, kind: "stays", queue: copy.queue, still: `waits, ${ageOf(copy.waits_since)}` });
+        step(previous?.event ?? message.event, at, { from: previous?.participant ?? message.participant, kind: "stays", queue: copy.queue, still: `${ageOf(copy.waits_since)} waiting, still` });
       } else if (copy.state === "gone") {
         step(message.event, message.offset, { kind: "stays", queue: copy.queue, note: "gone" });
       } else if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) {
@@ -69,8 +72,8 @@ export function sequenceOf({ messages, names, places }) {
   }
   events.sort((a, b) => a.at - b.at || a.event - b.event);
   const steps = events.map((one) => {
-    const from = one.by == null ? person(one.from) : lane("queue", one.by, visible(one.by));
-    const to = one.queue != null ? lane("queue", one.queue, visible(one.queue)) : one.to != null ? person(one.to) : null;
+    const from = one.by == null ? person(one.from) : store(one.by);
+    const to = one.queue != null ? store(one.queue) : one.to != null ? person(one.to) : null;
     return { ...one, from, to };
   });
   return { lanes: [...lanes.values()], steps };
@@ -78,18 +81,17 @@ export function sequenceOf({ messages, names, places }) {
 
 const reason = ({ failure }) => (failure?.reason ? `: ${visible(failure.reason)}` : "");
 
-/** `{width, lane, head, x}`: how wide all lanes and each of them are, how high their heads, and where a lane's line is. */
+/** `{width, lane, head, isNarrow, x}`: how wide all lanes and each of them are, how high their heads, and where a lane's line is. */
 export function placesOf({ lanes }, width) {
   const isSlanted = width < SLANTED * lanes.length;
-  const left = isSlanted ? SLANTED_NAME : 0;
-  const lane = Math.max(LEAST_LANE, Math.min(260, (width - left) / Math.max(1, lanes.length)));
-  const at = new Map(lanes.map(({ id }, n) => [id, left + (n + 0.5) * lane]));
-  return { lane, width: Math.max(left + lane * lanes.length, 240), head: isSlanted ? SLANTED_HEAD : HEAD, x: (id) => at.get(id) };
+  const lane = Math.max(LEAST_LANE, Math.min(260, (width - TIMES) / Math.max(1, lanes.length)));
+  const at = new Map(lanes.map(({ id }, n) => [id, TIMES + (n + 0.5) * lane]));
+  return { lane, width: Math.max(TIMES + lane * lanes.length, 240), head: isSlanted ? SLANTED_HEAD : HEAD, isNarrow: width <= NARROW, x: (id) => at.get(id) };
 }
 
 export function headShapes({ lanes }, { lane, head, x }) {
   if (head > HEAD) {
-    return lanes.map(({ id, kind, name }) => text(x(id) + 4, head - 6, fitted(name, 84), {
+    return lanes.map(({ id, kind, name }) => text(x(id) + 4, head - 6, fitted(name, 100), {
       anchor: "end", bold: true, size: 11, turn: 50, fill: kind === "queue" ? "--warn" : "--ink",
     }));
   }
@@ -102,25 +104,27 @@ export function headShapes({ lanes }, { lane, head, x }) {
 }
 
 const TONES = { sent: "--ink", again: "--warn", dead: "--bad", stays: "--warn", note: "--bad" };
-const WORDS = { sent: "", again: " again", dead: " as a dead letter", stays: "", note: "" };
 
-/** `order.new again (20 ms in billing)`, `order.new waits, 7 min`: the words of a step. */
+const WORDS = { again: " again", dead: ", dead letter" };
+
+/** `order.new again (20 ms in billing)`, `order.new (7 min waiting, still)`: the words of a step. */
 export function stepText({ type, kind, note, still }) {
   if (kind === "note") return `${type} ${note}`;
-  return `${type}${still ? ` ${still}` : WORDS[kind]}${note ? ` (${note})` : ""}`;
+  return `${type}${WORDS[kind] ?? ""}${still || note ? ` (${still ?? note})` : ""}`;
 }
 
 /** The shapes of a step whose row begins at `top`, with its piece of every lane's line. */
-export function stepShapes(step, { lanes }, { width, x }, top = 0) {
+export function stepShapes(step, { lanes }, { width, isNarrow, x }, top = 0) {
   const lines = lanes.map(({ id }) => path(`M${round(x(id))} ${top}v${STEP}`, "--line-strong", { width: 1 }));
+  lines.push(text(TIMES - 6, top + STEP - 5, step.at ? `+${seconds(step.at).replace("< ", "")}` : "0", { anchor: "end", size: 11, fill: "--ink-soft" }));
   const tone = TONES[step.kind];
   const from = x(step.from);
   const y = top + STEP - 9;
   if (step.kind === "note") return [...lines, ...noteShapes(step, from, width, top)];
   const to = x(step.to);
   const dash = step.kind === "sent" ? undefined : "6 4";
-  const words = stepText(step);
-  const within = (room) => (wide(words) < room ? words : fitted(stepText({ ...step, note: "" }), room, 11)); // the row's title has all
+  const words = stepText(isNarrow && step.time ? { ...step, note: step.time } : step); // the row's title has all
+  const within = (room) => (wide(words) < room ? words : fitted(stepText({ ...step, note: "" }), room, 11));
   if (from === to) {
     const side = from < width / 2 ? 1 : -1;
     const room = (side > 0 ? width - from : from) - LOOP - 8;
@@ -129,28 +133,36 @@ export function stepShapes(step, { lanes }, { width, x }, top = 0) {
       ...lines,
       path(`M${from} ${y - 12}H${out}V${y}H${from + side * 4}`, tone, { dash }),
       arrowHead(from, y, side > 0 ? Math.PI : 0, tone),
-      text(out + side * 5, y - 2, within(room), { anchor: side > 0 ? "start" : "end", size: 11, halo: true, fill: tone }),
+      ...labelled(out + side * 5, y - 2, within(room), side > 0 ? "start" : "end", tone),
     ];
   }
   const turn = to > from ? 0 : Math.PI;
   // A step has its row to itself: its words may be wider than its arrow.
-  const whole = within(width - 8);
+  const whole = within(width - TIMES - 8);
   const half = Math.min(width, wide(whole)) / 2;
-  const middle = Math.min(width - half, Math.max(half, (from + to) / 2));
+  const middle = Math.min(width - half, Math.max(TIMES + half, (from + to) / 2));
   return [
     ...lines,
     path(`M${from} ${y}H${to - 5 * Math.cos(turn)}`, tone, { dash }),
     arrowHead(to, y, turn, tone),
-    text(round(middle), y - 6, step.still && whole !== words ? step.still : whole, { size: 11, halo: true, fill: step.kind === "sent" ? "--ink" : tone }),
+    ...labelled(round(middle), y - 6, step.still && whole !== words ? step.still : whole, "middle", step.kind === "sent" ? "--ink" : tone),
   ];
 }
 
 const wide = (words) => words.length * 5.7; // pixels, as a rule
 
+/** Words at (`x`, `y`) with a ground of their own, so that no lane's line crosses them. */
+function labelled(x, y, words, anchor, fill) {
+  const w = wide(words) + 4;
+  const left = anchor === "middle" ? x - w / 2 : anchor === "start" ? x - 2 : x - w + 2;
+  return [rect(left, y - 11, w, 14, { r: 2, fill: "--panel", ground: true }), text(x, y, words, { anchor, size: 11, fill })];
+}
+
 function noteShapes(step, at, width, top) {
-  const words = fitted(stepText(step), width - 12, 11);
-  const w = Math.min(width - 4, wide(words) + 14);
-  const left = Math.max(2, Math.min(width - w - 2, at - w / 2));
+  const room = width - TIMES - 18;
+  const words = fitted(step.short && wide(stepText(step)) > room ? stepText({ ...step, note: step.short }) : stepText(step), room + 6, 11);
+  const w = Math.min(width - TIMES - 4, wide(words) + 14);
+  const left = Math.max(TIMES + 2, Math.min(width - w - 2, at - w / 2));
   return [
     rect(left, top + 7, w, STEP - 13, { r: 3, fill: "--bad-ground", stroke: "--bad" }),
     text(left + w / 2, top + 21, words, { size: 11, fill: "--bad" }),

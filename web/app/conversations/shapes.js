@@ -1,5 +1,5 @@
 // A drawing as a list of shapes, to show it as SVG, save it as SVG, and paint it as PNG. Pure.
-// path: {kind, d, stroke, fill, width, dash}; rect: {kind, x, y, w, h, r, fill, stroke};
+// path: {kind, d, stroke, fill, width, dash}; rect: {kind, x, y, w, h, r, fill, stroke, ground}, `ground`: of words, in the row's colour;
 // text: {kind, x, y, text, anchor, size, bold, fill, halo, turn}, turn in degrees. Colours are tokens of the style sheet.
 import { shortened } from "../core/format.js";
 

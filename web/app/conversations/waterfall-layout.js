@@ -2,6 +2,7 @@
 import { ageOf, moment, seconds, secondsSince, visible } from "../core/format.js";
 import { serviceIn } from "../ui/names.js";
 import { nameOf, rowsOf, spellBefore } from "./model.js";
+import { spentText } from "./words.js";
 
 export const ROW = 30;
 const PAD = 6;
@@ -12,6 +13,7 @@ export const CRITICAL = { y: ROW - 4, height: 2.5 }; // the line below bars on t
 const LEAST = 2; // pixels, so that what took no time can be seen
 const LETTER = 6.1; // pixels, of the words on bars
 const SPACE = 5;
+const NOW = 50; // pixels before a break, without a tick
 
 // Each kind of bar: its fill, edge, dashes, and the colour of words on it, as tokens of the style sheet.
 const TONES = {
@@ -23,10 +25,10 @@ const TONES = {
   settled: { fill: "--good", stroke: "--good", ink: "--ink-on-fill" },
   held: { fill: "--good-ground", stroke: "--good", dash: "5 3" },
 };
-export const USUAL = { fill: "--line", stroke: null };
-const LESS = { fill: "--usual", stroke: null };
-export const USUAL_WORDS = "usual, median to 9 of 10";
-const BEYOND = { fill: "--bad", stroke: null };
+export const USUAL = { fill: "--usual-most", stroke: null };
+export const LESS = { fill: "--usual", stroke: null };
+export const USUAL_WORDS = "usual: half within the first grey, 9 of 10 within both";
+export const BEYOND = { fill: "--bad", stroke: null };
 const CLEARLY = 1.5; // times the usual, and beyond what trace messages resolve
 const LEAST_BEYOND = 0.01; // s
 const LEAST_KNOWN = 20;
@@ -60,8 +62,16 @@ export function scaleOf({ from, to }, pixels) {
   return (seconds) => (seconds - from) * perSecond;
 }
 
+/** The ticks of a conversation's axis, which has none behind a break but now. */
+export function axisOf({ end, isBroken }, span, pixels) {
+  const ticks = ticksOf(span, pixels);
+  if (!isBroken) return ticks;
+  const room = (NOW * (span.to - span.from)) / pixels;
+  return [...ticks.filter(({ at }) => at <= end - room), { at: end, label: "… now" }];
+}
+
 /** Round times between `from` and `to`, about one to `spacing` pixels, each with its label. */
-export function ticksOf({ from, to }, pixels, spacing = 110) {
+function ticksOf({ from, to }, pixels, spacing = 110) {
   const rough = Math.max(((to - from) * spacing) / Math.max(pixels, 1), 1e-6); // events have microseconds
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough * (1 - 1e-9));
@@ -84,10 +94,14 @@ export function rowShapes({ message, copies, sub }, x, model, pixels) {
   const height = ROW - 2 * PAD;
   const marks = sub ? [] : [{ kind: "published", x: x(message.offset), y: PAD, height, event: message.event }];
   const bars = copies.flatMap((copy) => barsOf(message, copy, model, marks, x));
+  const crosses = new Set(marks.filter(({ kind }) => kind === "died").map((mark) => mark.x));
   const drawn = bars.map(({ from, to, usual, ...bar }) => ({
-    y: PAD, height, ...bar, usual: beyond(usual, bar.seconds), x: x(from), width: Math.max(LEAST, x(to) - x(from)),
+    y: PAD, height, ...bar, inset: crosses.has(x(from)) ? SPACE : 0, usual: beyond(usual, bar.seconds), x: x(from), width: Math.max(LEAST, x(to) - x(from)),
   }));
-  marks.push(...drawn.filter(({ open }) => open).map((bar) => ({ ...bar, kind: bar.open, x: bar.x + bar.width, tone: toneOf(bar.kind).stroke })));
+  for (const bar of drawn.filter(({ open }) => open)) {
+    const end = (kind, at) => ({ ...bar, kind, x: at, tone: toneOf(bar.kind).stroke });
+    marks.push(...(model.isBroken ? [end("torn", x(model.end))] : []), end("open", bar.x + bar.width));
+  }
   return { bars: drawn, marks, ...wordsOf(drawn, pixels), spans: bars.flatMap((bar) => spansOf(bar, x)) };
 }
 
@@ -117,14 +131,11 @@ export function usualOf(items) {
 /** `usually 0.2 s, since 08:14`, of a bar that took longer. */
 const usualText = ({ usual }) => usual && `usually ${seconds(usual.median)}${usual.since ? `, since ${moment(usual.since)}` : ""}`;
 
-/** A bar of what goes on: compared by its age, though drawn to the last sign alone where that is far shorter. */
-function openBar(kind, from, to, at, rest) {
-  const since = secondsSince(at);
-  return { kind, from, to, seconds: since, age: ageOf(at), open: since > CLEARLY * (to - from) ? "torn" : "open", critical: false, ...rest };
-}
+/** A bar of what goes on: compared by its age, whatever the axis leaves out. */
+const openBar = (kind, from, to, at, rest) => ({ kind, from, to, seconds: secondsSince(at), age: ageOf(at), open: true, critical: false, ...rest });
 
 /** The bars of one copy, in seconds; notes its deliveries among the marks. */
-function barsOf(message, copy, { names, places, end, usual }, marks, x) {
+function barsOf(message, copy, { names, places, width, usual }, marks, x) {
   const height = ROW - 2 * PAD;
   const bars = [];
   const add = (bar) => bars.push({ seconds: bar.to - bar.from, ...bar });
@@ -150,7 +161,7 @@ function barsOf(message, copy, { names, places, end, usual }, marks, x) {
     if (one.settled_after != null) {
       before = offset + one.settled_after;
       add({ kind: one.settlement === "rejected" ? "rejected" : "settled", from: offset, to: before, critical: false, ...own });
-    } else if (isHeld) add(openBar("held", offset, end, one.at, own));
+    } else if (isHeld) add(openBar("held", offset, width, one.at, own));
     last = one;
   }
   const isMute = last && last.handled == null && last.settled_after == null && last.settlement !== "in_hand";
@@ -158,7 +169,7 @@ function barsOf(message, copy, { names, places, end, usual }, marks, x) {
   const led = isMute && last.redelivered && message.children.find((child) => child.participant === last.participant && child.event > last.event);
   if (led) add({ kind: "handled", from: last.offset, to: led.offset, event: last.event, critical: led.critical && message.critical, name: `${who(last)}, again`, usual: null });
   else if (isMute) bars.at(-1).taker = who(last);
-  if (copy.state === "waiting") add(openBar("waiting", before, end, copy.waits_since, { event: last?.event ?? message.event, usual: usual?.get(`queue\n${copy.queue}`) }));
+  if (copy.state === "waiting") add(openBar("waiting", before, width, copy.waits_since, { event: last?.event ?? message.event, usual: usual?.get(`queue\n${copy.queue}`) }));
   if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) mark("died", before, message.event);
   return bars;
 }
@@ -172,12 +183,12 @@ function labelsOf(bar) {
   const { kind, name, open, age, low } = bar;
   if (!isTimed(bar)) return name && !low ? [name] : [];
   const time = open ? age : seconds(bar.seconds);
-  const text = kind === "waiting" ? `still waits ${time}` : open ? `still with ${name} ${time}` : `rejected by ${name}, ${time}`;
-  return [listed([text, usualText(bar)]), text, ...(open ? [] : [`${name}, ${time}`]), time];
+  const text = kind === "waiting" ? `${time} waiting, still` : open ? `${spentText(time, "handled", name)}, still` : spentText(time, "rejected", name);
+  return [listed([text, usualText(bar)]), text, ...(open ? [] : [`${time} ${name}`]), time];
 }
 
-/** `stock 2.5 s, usually 0.2 s, since 08:14`, of a bar that took longer. */
-export const slowText = (bar) => (isTimed(bar) ? labelsOf(bar)[0] : listed([`${bar.name ?? "waiting"} ${seconds(bar.seconds)}`, usualText(bar)]));
+/** `2.5 s handling by stock, usually 0.2 s, since 08:14`, of a bar that took longer. */
+export const slowText = (bar) => (isTimed(bar) ? labelsOf(bar)[0] : listed([bar.name ? spentText(seconds(bar.seconds), "handled", bar.name) : `${seconds(bar.seconds)} waiting`, usualText(bar)]));
 
 /** The bars that took clearly longer than usual and are over, each with its message. */
 export function slowIn(model, usual) {
@@ -219,14 +230,14 @@ function wordsOf(bars, pixels) {
 function placesOf(bars, last, pixels) {
   const words = [];
   const right = ({ x, width }) => Math.min(pixels, x + width);
-  const rooms = new Map(bars.map((bar) => [bar, bar.low ? 0 : right(bar) - Math.max(0, bar.x) - SPACE]));
+  const rooms = new Map(bars.map((bar) => [bar, bar.low ? 0 : right(bar) - Math.max(0, bar.x) - SPACE - bar.inset]));
   const put = (bar, text, x, anchor) => {
     words.push({ x, anchor, text, on: bar.kind, lit: bar.critical });
     rooms.set(bar, rooms.get(bar) - wide(text));
   };
   const on = (bar, texts) => {
     const text = texts.find((one) => wide(one) <= rooms.get(bar));
-    if (text) put(bar, text, Math.max(0, bar.x) + SPACE, "start");
+    if (text) put(bar, text, Math.max(0, bar.x) + SPACE + bar.inset, "start");
     return Boolean(text) || !texts.length;
   };
   const end = Math.max(...bars.map(({ x, width, open }) => x + width + (open ? SPACE : 0))) + SPACE;

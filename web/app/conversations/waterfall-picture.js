@@ -3,18 +3,15 @@ import { dateTime, said, visible, zone } from "../core/format.js";
 import { titleOf } from "./words.js";
 import { nameOf } from "./model.js";
 import { fitted, path, rect, text } from "./shapes.js";
-import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, openPath, ROW, rowShapes, scaleOf, ticksOf, toneOf, USUAL, USUAL_WORDS } from "./waterfall-layout.js";
+import { axisOf, BASE, CRITICAL, INDENT, LESS, markOf, MOST_INDENT, openPath, ROW, rowShapes, scaleOf, toneOf, USUAL, USUAL_WORDS } from "./waterfall-layout.js";
 
 const WIDTH = 1200;
 const NAMES = 300;
 const EDGE = 20;
 const TOP = 96;
-const CHIP = 24;
-const CHIPS = 190; // where they begin, behind their word
 const MOST_ROWS = 400;
 
-/** `services`: `[{name, verdict, word}]`, the verdict on each; null if nobody asked for them. */
-export default function waterfallDrawing(model, rows, services, link = location.href) {
+export default function waterfallDrawing(model, rows, link = location.href) {
   const { answer, width } = model;
   const shown = rows.slice(0, MOST_ROWS);
   const pixels = WIDTH - NAMES - 2 * EDGE;
@@ -25,7 +22,7 @@ export default function waterfallDrawing(model, rows, services, link = location.
   const shapes = [
     plain(EDGE, 34, fitted(titleOf(answer), WIDTH - 2 * EDGE, 20), { size: 20, bold: true }),
     plain(EDGE, 56, fitted(said(answer.sentence), WIDTH - 2 * EDGE, 13), { size: 13 }),
-    ...ticksOf(span, pixels).flatMap(({ at, label }) => [
+    ...axisOf(model, span, pixels).flatMap(({ at, label }) => [
       path(`M${left + x(at)} ${TOP - 22}V${TOP + shown.length * ROW}`, "--line"),
       plain(left + x(at) + 4, TOP - 10, label, { size: 11, fill: "--ink-soft" }),
     ]),
@@ -33,10 +30,9 @@ export default function waterfallDrawing(model, rows, services, link = location.
   ];
   let y = TOP + shown.length * ROW + EDGE;
   if (model.usual?.size) {
-    shapes.push(rect(left, y - 8, 2 * INDENT, INDENT, { r: 0, ...USUAL }), plain(left + 3 * INDENT, y + 3, USUAL_WORDS, { size: 11, fill: "--ink-soft" }));
+    shapes.push(rect(left, y - 8, INDENT, INDENT, { r: 0, ...LESS }), rect(left + INDENT, y - 8, INDENT, INDENT, { r: 0, ...USUAL }), plain(left + 3 * INDENT, y + 3, USUAL_WORDS, { size: 11, fill: "--ink-soft" }));
     y += EDGE;
   }
-  if (services?.length) y = strip(shapes, services, y, plain);
   shapes.push(plain(EDGE, y + 14, fitted(`${dateTime(answer.began_at)} (${zone()}) in ${visible(answer.vhost)} · ${link}`, WIDTH - 2 * EDGE, 11), { size: 11, fill: "--ink-soft" }));
   return { width: WIDTH, height: y + 14 + EDGE, shapes };
 }
@@ -54,7 +50,10 @@ function rowOf(row, top, { model, x, left, pixels, plain }) {
     ...spans.map((span) => rect(left + span.x, top + span.y, span.width, span.height, { r: 0, ...span.tone })),
     ...bars.map((bar) => barShape({ ...bar, x: left + bar.x, y: top + bar.y })),
     ...bars.filter(({ critical }) => critical).map((bar) => rect(left + bar.x, top + CRITICAL.y, bar.width, CRITICAL.height, { r: 0, fill: "--brand" })),
-    ...marks.map((mark) => markOf(mark, left, top)).map(({ d, stroke }) => path(d, stroke, { width: 2 })),
+    ...marks.flatMap((mark) => {
+      const { d, stroke } = markOf(mark, left, top);
+      return [...(mark.kind === "died" ? [path(d, "--panel", { width: 5 })] : []), path(d, stroke, { width: 2 })];
+    }),
     ...words.map((word) => text(left + word.x, top + BASE, word.text, { anchor: word.anchor, size: 11, halo: !word.on, fill: word.on ? toneOf(word.on, word.lit).ink : "--ink" })),
   ];
 }
@@ -62,36 +61,4 @@ function rowOf(row, top, { model, x, left, pixels, plain }) {
 function barShape(bar) {
   const tone = toneOf(bar.kind, bar.critical);
   return bar.open ? path(openPath(bar), tone.stroke, { ...tone, width: 1 }) : rect(bar.x, bar.y, bar.width, bar.height, { r: 1.5, ...tone });
-}
-
-const STRIP = {
-  caused: ["--fill", "--fill", "--ink-on-fill"],
-  may_have: ["--chosen", "--chosen", "--ink"],
-  cannot_have: [null, "--line-strong", "--ink-soft"],
-  unknown: ["--sunk", "--line-strong", "--ink"],
-};
-
-/** Lines across a chip. */
-const hatches = (x, y, wide) =>
-  Array.from({ length: Math.max(0, Math.floor((wide - CHIP) / 8)) + 1 }, (_, n) => `M${x + n * 8} ${y + CHIP}l${CHIP} ${-CHIP}`).join("");
-
-/** The services in rows of chips, under the word for each tone; returns where it ends. */
-function strip(shapes, services, top, plain) {
-  let y = top;
-  for (const [verdict, [fill, stroke, ink]] of Object.entries(STRIP)) {
-    const touched = services.filter((one) => one.verdict === verdict);
-    if (!touched.length) continue;
-    shapes.push(plain(EDGE, y + 16, touched[0].word, { size: 12, bold: true, fill: "--ink-soft" }));
-    let at = CHIPS;
-    for (const { name } of touched) {
-      const words = fitted(visible(name), 240);
-      const wide = words.length * 7 + 16;
-      if (at + wide > WIDTH - EDGE) [at, y] = [CHIPS, y + CHIP + 4];
-      const hatched = verdict === "unknown" ? [path(hatches(at, y, wide), "--line-strong", { width: 1 })] : [];
-      shapes.push(rect(at, y, wide, CHIP, { r: 4, fill, stroke }), ...hatched, text(at + wide / 2, y + 16, words, { fill: ink }));
-      at += wide + 6;
-    }
-    y += CHIP + 8;
-  }
-  return y;
 }

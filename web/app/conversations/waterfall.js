@@ -1,17 +1,15 @@
 // As tracing users know it: a row for each message, below its cause; time runs to the right.
 import { useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { api } from "../core/api.js";
 import { plural, visible } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
 import { patch } from "../core/route.js";
-import { servicesOf } from "../ui/event/touched.js";
 import { Icon } from "../ui/icons.js";
 import { Queue } from "../ui/marks.js";
 import { afterText, countBelow, isInner, nameOf, rowsOf } from "./model.js";
 import { Rows } from "./rows.js";
 import { paint } from "./shapes-view.js";
-import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, openPath, ROW, rowShapes, scaleOf, ticksOf, toneOf, USUAL_WORDS } from "./waterfall-layout.js";
+import { axisOf, BASE, BEYOND, CRITICAL, INDENT, markOf, MOST_INDENT, openPath, ROW, rowShapes, scaleOf, toneOf, USUAL_WORDS } from "./waterfall-layout.js";
 import { slackText, timesOf } from "./words.js";
 
 const HEAD = 28;
@@ -73,7 +71,7 @@ export default function Waterfall({ model: conversation, usual, selected, share,
   });
   const inner = useMemo(() => [...model.messages.values()].filter(isInner), [model]);
 
-  share.current = { drawing: async () => (await import("./waterfall-picture.js")).default(model, rows, await servicesIn(model)), name: `conversation-${model.answer.root}` };
+  share.current = { drawing: async () => (await import("./waterfall-picture.js")).default(model, rows), name: `conversation-${model.answer.root}` };
 
   return html`<div class="waterfall ${isStacked ? "stacked" : ""}" style=${{ "--names": `${names}px`, "--height": `${HEAD + rows.length * height}px` }}>
     <div class="conv-tools">
@@ -82,26 +80,17 @@ export default function Waterfall({ model: conversation, usual, selected, share,
         <button class="button small icon" aria-label="Show all of it (F)" title="Show all of it (F)" onClick=${() => setSpan(null)}><${Icon} name="fit" /></button></div>
       <button class="button small" disabled=${!inner.length}
         onClick=${() => setFolded(new Set(folded.size ? [] : inner.map(({ event }) => event)))}>${folded.size ? "Unfold all" : "Fold all"}</button>
-      <${Legend} kinds=${kinds} hasPath=${[...model.messages.values()].some(({ critical }) => critical)} hasUsual=${usual?.size > 0} />
+      <${Legend} kinds=${kinds} hasPath=${[...model.messages.values()].some(({ critical }) => critical)} hasUsual=${usual?.size > 0}
+        hasBeyond=${shapes.some(({ spans }) => spans.some(({ tone }) => tone === BEYOND))} />
     </div>
     <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${height}
       active=${active} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
-      head=${html`<${Axis} span=${span} pixels=${pixels} x=${x} onSpan=${setSpan} />`}
+      head=${html`<${Axis} model=${model} span=${span} pixels=${pixels} x=${x} onSpan=${setSpan} />`}
       row=${(index, place) => html`<${Row} key=${keyOf(rows[index])} row=${rows[index]} place=${place} height=${height} model=${model}
         selected=${selected} x=${x} pixels=${pixels} onFold=${fold} onTip=${setTip} onSelect=${onSelect} />`} />
     ${tip && html`<${Tip} tip=${tip} model=${model} />`}
     <${Detail} message=${chosen} model=${model} />
   </div>`;
-}
-
-/** Certainty about each service until the end of a conversation; null if its end is not here, or nobody answers. */
-async function servicesIn({ answer, lastEvent: to }) {
-  if (to == null) return null;
-  try {
-    return servicesOf(await api.touched([answer.root], { to }));
-  } catch {
-    return null; // busy: a picture without them is better than none
-  }
 }
 
 /** The event that a row stands for. */
@@ -121,10 +110,12 @@ function rowOf(rows, message, event) {
 /** The seconds in view, and how to change them: by a factor around a message, `{from, to}`, or null for all. */
 function useZoom(model) {
   const all = { from: 0, to: model.width };
-  const [span, setSpan] = useState(all);
+  const [part, setPart] = useState(null);
+  const span = useMemo(() => part ?? all, [part, model.width]);
   const change = (wanted, around) => {
-    if (wanted === null) return setSpan({ from: 0, to: model.width });
-    setSpan((before) => {
+    if (wanted === null) return setPart(null);
+    setPart((earlier) => {
+      const before = earlier ?? all;
       if (typeof wanted !== "number") return within(wanted, model.width);
       const length = Math.min(model.width, Math.max(model.width / 1e5, (before.to - before.from) * wanted));
       const middle = around && wanted < 1 ? around.offset : (before.from + before.to) / 2;
@@ -141,7 +132,7 @@ function within({ from, to }, end) {
   return { from: start, to: start + length };
 }
 
-function Axis({ span, pixels, x, onSpan }) {
+function Axis({ model, span, pixels, x, onSpan }) {
   const drag = useRef(null);
   const perPixel = (span.to - span.from) / pixels;
   const wheel = (event) => {
@@ -158,7 +149,7 @@ function Axis({ span, pixels, x, onSpan }) {
     onPointerMove=${move} onPointerUp=${() => (drag.current = null)}>
     <span class="conv-axis-name">Message, from</span>
     <div class="conv-axis-time" aria-hidden="true">
-      ${ticksOf(span, pixels).map(({ at, label }) => html`<span key=${at} style=${{ left: `${x(at)}px` }}>${pixels - x(at) < LABEL ? "" : label}</span>`)}
+      ${axisOf(model, span, pixels).map(({ at, label }) => html`<span key=${at} style=${{ left: `${x(at)}px` }}>${pixels - x(at) < LABEL ? "" : label}</span>`)}
     </div>
   </div>`;
 }
@@ -210,13 +201,14 @@ function Bar({ bar, lit }) {
 
 function Mark({ mark, lit }) {
   const { d, stroke } = markOf(mark);
-  return html`<path class=${lit ? "lit" : undefined} d=${d} stroke=${paint(stroke)} data-event=${mark.event} />`;
+  return html`${mark.kind === "died" && html`<path class="halo" d=${d} />`}<path class=${lit ? "lit" : undefined} d=${d} stroke=${paint(stroke)} data-event=${mark.event} />`;
 }
 
 const painted = ({ fill, stroke, dash }) => ({ fill: paint(fill), stroke: paint(stroke), "stroke-dasharray": dash });
 
 const KINDS = {
   queued: "waiting",
+  lit: "handling on the critical path",
   handled: "handling, until it published",
   back: "held, and back in its queue",
   rejected: "held and rejected",
@@ -226,26 +218,27 @@ const KINDS = {
   redelivered: "handed over again",
   died: "died",
   open: "goes on",
-  torn: "goes on, longer than drawn",
+  torn: "time left out",
 };
 
 const MARKED = new Set(["redelivered", "died", "open", "torn"]);
 
 /** The kinds of bars and marks among these shapes that have to be explained. */
 function kindsOf(shapes) {
-  const drawn = new Set(shapes.flatMap(({ bars, marks }) => [...bars, ...marks]).map(({ kind }) => kind));
+  const drawn = new Set(shapes.flatMap(({ bars, marks }) => [...bars, ...marks]).map(({ kind, critical }) => (kind === "handled" && critical ? "lit" : kind)));
   return Object.keys(KINDS).filter((kind) => drawn.has(kind));
 }
 
-/** A bar or a mark by itself; `lit`: as on the critical path, where people look at it. */
-const Key = ({ kind, lit }) => html`<svg width="18" height="16">${MARKED.has(kind)
+/** A bar or a mark by itself. */
+const Key = ({ kind }) => html`<svg width="18" height="16">${MARKED.has(kind)
   ? html`<${Mark} mark=${{ kind, tone: "--warn", x: 9, y: 4, height: 8 }} />`
-  : html`<rect x="1" y="3" width="16" height="10" rx="1.5" ...${painted(toneOf(kind, lit))} />`}</svg>`;
+  : html`<rect x="1" y="3" width="16" height="10" rx="1.5" ...${painted(kind === "lit" ? toneOf("handled", true) : toneOf(kind))} />`}</svg>`;
 
-const Legend = ({ kinds, hasPath, hasUsual }) => html`<div class="conv-legend small soft" aria-hidden="true">
-  ${kinds.map((kind) => html`<span key=${kind}><${Key} kind=${kind} lit=${hasPath} />${KINDS[kind]}</span>`)}
+const Legend = ({ kinds, hasPath, hasUsual, hasBeyond }) => html`<div class="conv-legend small soft" aria-hidden="true">
+  ${kinds.map((kind) => html`<span key=${kind}><${Key} kind=${kind} />${kind === "handled" && kinds.includes("lit") ? "other handling" : KINDS[kind]}</span>`)}
   ${hasPath && html`<span><i class="conv-key critical"></i>critical path</span>`}
-  ${hasUsual && html`<span><i class="conv-key usual"></i>${USUAL_WORDS}; red: clearly longer</span>`}
+  ${hasUsual && html`<span><i class="conv-key usual"></i>${USUAL_WORDS}</span>`}
+  ${hasBeyond && html`<span><i class="conv-key beyond"></i>clearly longer</span>`}
 </div>`;
 
 function linesOf(message, model) {

@@ -5,6 +5,7 @@ import { ageOf, dateTime, exchangeName, moment, plural, said, time, visible } fr
 import { useResource } from "../core/resource.js";
 import { hrefFailures } from "../core/route.js";
 import { Queue } from "../ui/marks.js";
+import { NextStep } from "../ui/next-step.js";
 import { PutBack } from "../ui/put-back.js";
 import { failuresOf, heldOf, nameOf, waitingOf } from "./model.js";
 import { returnsText } from "./words.js";
@@ -19,18 +20,19 @@ export function Step({ event, onSelect, children }) {
 export function Why({ model, onSelect }) {
   const { via, state, position, vhost } = model.answer;
   const [failures, waiting, held] = [failuresOf(model), waitingOf(model), heldOf(model)];
-  if (!failures.length && !waiting.length && !held.length) return null;
   const isTold = via !== "any"; // in the verdict
   const [first, ...others] = isTold && state === "failed" ? failures : [null, ...failures];
   const stuck = isTold && state === "waiting" ? waiting.find(({ queue }) => queue === position.queue) : null;
+  const { data: view } = useResource((signal) => (stuck ? api.queue(vhost, stuck.queue, signal) : null), [vhost, stuck?.queue]);
+  if (!failures.length && !waiting.length && !held.length) return null;
   const title = first || stuck ? "What to do" : via === "any" ? "What failed, and what waits" : failures.length ? "What came back" : "What it waits for";
   return html`<section aria-labelledby="conv-why">
     <h2 id="conv-why">${title}</h2>
     <ul>
       ${first && html`<${Next} model=${model} of=${first} onSelect=${onSelect} />`}
-      ${stuck && html`<li>${stuck.returns ? "No consumer took again" : "No consumer took"} <${Step} event=${stuck.message.event} onSelect=${onSelect}>${visible(stuck.message.type)}<//>: see who takes from <${Queue} vhost=${vhost} name=${stuck.queue} />.</li>`}
+      ${stuck && html`<li><${NextStep} vhost=${vhost} queue=${stuck.queue} view=${view} at=${stuck.since} /></li>`}
       ${some(others, "further failure", (one) => html`<li key=${one.message.event}>
-        <${Step} event=${one.by?.event ?? one.message.event} onSelect=${onSelect}>${said(one.message.failure_sentence)}<//>
+        <${Step} event=${one.by?.event ?? one.message.event} onSelect=${onSelect}>${said(one.message.failure_clauses.map(({ text }) => text).join("; "))}<//>
         <br /><${Alike} vhost=${vhost} of=${one} /><${Exception} of=${one} /></li>`)}
       ${some(waiting.filter((one) => one !== stuck), "further message waiting", ({ message, queue, since, returns }) => html`<li key=${`${message.event} ${queue}`}>
         <${Step} event=${message.event} onSelect=${onSelect}>${visible(message.type)} still waits<//> in <${Queue} vhost=${vhost} name=${queue} title="Who takes from it" />, for ${ageOf(since)}${returnsText(returns)}</li>`)}
@@ -57,8 +59,8 @@ function Next({ model: { answer: { vhost }, names, messages }, of, onSelect }) {
   return html`
     <${Exception} of=${of} />
     <${Look} vhost=${vhost} of=${of} names=${names} onSelect=${onSelect} />
-    ${to && html`<li>It went to <${Queue} vhost=${vhost} name=${to} />${taker && html`, and <${Step} event=${letter.event} onSelect=${onSelect}>${taker} took it<//>`}.
-      ${" "}<${PutBack} event=${messages.has(back) ? null : back} command=${back ? null : item?.remedy} /></li>`}
+    ${to && html`<li>It was moved to queue <${Queue} vhost=${vhost} name=${to} />${taker && html`, and <${Step} event=${letter.event} onSelect=${onSelect}>${taker} took it<//>${letter.queue === to && " from there"}`}.
+      ${" "}<${PutBack} event=${messages.has(back) ? null : back} command=${back ? null : item?.remedy} words=${`Put ${visible(message.type)} back into ${visible(failure.queue)} …`} /></li>`}
     <li><${Alike} vhost=${vhost} of=${of} /></li>`;
 }
 

@@ -1,6 +1,6 @@
 // The words of conversations, so that a thing is called the same everywhere.
 import { html } from "../core/html.js";
-import { ageOf, clockTime, said, seconds as took, sentence, times, visible } from "../core/format.js";
+import { ageOf, clockTime, count, moment, recent, said, seconds as took, sentence, times, visible } from "../core/format.js";
 import { ACTS, Queue, settlementWord } from "../ui/marks.js";
 import { failuresOf, nameOf, spellBefore } from "./model.js";
 
@@ -30,32 +30,33 @@ const positionText = ({ queue, holder, since, returns }, short = (name) => name)
 export const Position = ({ of: { vhost, position }, short }) =>
   position.queue == null ? said(positionText(position, short)) : html`in <${Queue} vhost=${vhost} name=${position.queue} /> for ${ageOf(position.since)}${returnsText(position.returns)}`;
 
-const BASES = {
-  settled: "Of every delivery it is known how it ended.",
-  "by its key": "No message with its key is known to wait, or to be in hand.",
-  "by links": "No message is known to wait, or to be in hand, and each receiver has named another cause since.",
-};
-
 /** Why a conversation has its state, as sentences of a line each. */
-export function reasonsOf({ sentence: text, done_by: basis, state, counts, position }, short) {
-  const [, ...more] = clausesOf(text);
+export function reasonsOf({ clauses: [, ...more], reason, counts, position }, short) {
   return [
-    BASES[basis],
+    reason && sentence(reason),
     counts.redeliveries > 0 && `Redelivered ${times(counts.redeliveries)}.`,
     position && sentence(positionText(position, short)),
-    ...more.map(sentence),
-    state === "unknown" && !more.length && "A message was handed over or rejected, and what came of it is not recorded.",
+    ...more.map((one) => sentence(clauseText(one))),
   ].filter(Boolean);
 }
 
-/** The parts of a conversation's sentence, which end with a full stop. */
-export const clausesOf = (text) => text.split(/\. (?=\S)/);
+const clauseText = ({ number, text }) => (number == null ? text : `${count(number)} ${text}`);
 
 /** A conversation's sentence, but for what the verdict and the facts below say of the same messages. */
-export function briefOf({ sentence: text, via }) {
-  const isKept = (part) => via === "any" || !/^\d/.test(part) || / (?:back in|left by) /.test(part);
-  return clausesOf(text).filter(isKept).map((part) => (/[.!?]$/.test(part) ? part : `${part}.`)).join(" ");
+export function briefOf({ clauses, via }) {
+  const kept = clauses.filter(({ about, number }) => via === "any" || number == null || ["back", "left"].includes(about));
+  return kept.map((one) => `${clauseText(one)}.`).join(" ");
 }
+
+/** A conversation's end first, by name: `OrderChecked rejected by billing in queue billing`, `OrderChecked waits in billing`. Others' sentence, with what tells it from others first. */
+export function rowText({ failure, state, position, clauses: [first, ...more] }) {
+  if (failure) return failure.text;
+  if (state === "waiting" && position?.type) return `${position.type} waits in ${position.queue}`;
+  return [...more, first].map((one) => `${clauseText(one)}.`).join(" ");
+}
+
+/** The fates of one message's copies: `died in billing`, `2 were not handed over yet`. */
+export const fatesOf = ({ clauses }) => clauses.filter(({ number }) => number != null).map((one) => (one.number === 1 ? one.text : clauseText(one)));
 
 /** By what a conversation is put together. */
 export const WAYS = [
@@ -66,13 +67,17 @@ export const WAYS = [
 ];
 
 const PARTS = {
-  queued: () => "waiting in",
+  queued: (name) => `waiting in ${name}`,
+  handled: (name) => `handling by ${name}`,
   back: (name) => `held by ${name} and back in its queue`,
   rejected: (name) => `held and rejected by ${name}`,
   program: (name) => `handling by ${name}, until it published`,
   led: (name) => `waiting for ${name}, and handling until it published`,
 };
-export const partText = ({ kind, name }) => PARTS[kind](visible(name));
+export const partText = ({ kind, name }) => (kind === "queued" ? "waiting in" : PARTS[kind](visible(name)));
+
+/** A time and what it was spent on, the same everywhere: `20 ms waiting in billing`, `1.2 s handling by stock`. */
+export const spentText = (time, kind, shown) => `${time} ${PARTS[kind](shown)}`;
 
 /** The key of a conversation; of all that an event may have influenced, also other orders, the event. */
 export const subjectOf = ({ via, keys, type, root }) => (via === "any" ? `${type} #${root}` : keys[0] ?? type);
@@ -83,11 +88,11 @@ export function titleOf(answer) {
   return [subjectOf(answer), ...parts].filter(Boolean).map((part) => visible(part)).join(" · ");
 }
 
-/** The words behind a state that is over: `OrderChecked rejected by billing, after 795 ms`, `in 1.3 s, redelivered once`. */
+/** The words behind a state that is over: `OrderChecked rejected by billing at 02:14:09.018`, `in 1.3 s, redelivered once`. */
 export function verdictOf(model) {
   const { state, seconds, counts: { redeliveries } } = model.answer;
   const [failure] = state === "failed" ? failuresOf(model) : [];
-  if (failure) return `${briefText(failure, model.names)}${momentText(failure)}`;
+  if (failure) return `${said(failure.text)}${momentText(failure, model.answer.began_at)}`;
   if (!STATES[state] || state === "unknown") return `its last event came after ${took(seconds)}`;
   const again = redeliveries > 0 && `redelivered ${times(redeliveries)}`;
   return [`in ${took(seconds)}`, again].filter(Boolean).join(", ");
@@ -99,9 +104,9 @@ export function summaryOf(model) {
   const what = visible(subjectOf(model.answer)) + (via === "any" ? "" : ` ${stateWord(state)}`);
   const [failure] = state === "failed" && via !== "any" ? failuresOf(model) : [];
   const after = failure ? endOf(failure) : seconds;
-  const how = `${what}: ${failure ? briefText(failure, model.names) : said(summary)}`;
+  const how = `${what}: ${said(failure ? failure.text : summary)}`;
   if (after === null) return how;
-  const at = clockTime(new Date(Date.parse(began) + after * 1000).toISOString());
+  const at = clockTime(timeAt(began, after));
   return `${how} ${at}, after ${took(after)}`;
 }
 
@@ -111,39 +116,41 @@ function endOf({ message, by, failure }) {
   return failure.kind === "died" ? null : (by ?? message).offset;
 }
 
-/** When it failed, since the beginning: exactly, or no later than its dead letter. */
-function momentText(failure) {
+const timeAt = (began, after) => new Date(Date.parse(began) + after * 1000).toISOString();
+
+/** When it failed: exactly, or before its dead letter was handed over. */
+function momentText(failure, began) {
   const end = endOf(failure);
-  if (end !== null) return `, after ${took(end)}`;
-  return failure.letter ? `, within ${took(failure.letter.offset).replace("< ", "")}` : "";
+  if (end !== null) return ` at ${recent(timeAt(began, end))}`;
+  return failure.letter ? `, before ${recent(failure.letter.at)}` : "";
 }
 
-/** The message that failed, why and by whom, without where it went from there. */
-function briefText({ message, failure: { kind, reason }, by }, names) {
-  return kind === "died" && reason === "rejected" && by
-    ? `${visible(message.type)} rejected by ${visible(nameOf(names, by.participant))}`
-    : said(message.failure_sentence.replace(/; (?:it went to queue|put back as) .*$/, ""));
+/** Other fates of a copy that waits as far as the record shows: those of its remark. */
+export function doubtOf({ places }, event) {
+  const copies = places.get(event)?.message.copies ?? [];
+  const [, otherwise] = copies.find(({ state }) => state === "waiting")?.remark?.split("it waits, or ") ?? [];
+  return otherwise && `If it is no longer there, it ${said(otherwise)}; the record does not show that.`;
 }
 
 /** A copy's time before a delivery: `20 ms waiting in billing`, `1.2 s held and rejected by stock`. */
 export const spellText = ({ kind, holder, seconds }, queue, names) =>
-  `${took(seconds)} ${holder ? PARTS[kind](visible(nameOf(names, holder.participant))) : `waiting in ${visible(queue)}`}`;
+  spentText(took(seconds), kind, visible(holder ? nameOf(names, holder.participant) : queue));
 
 /** A message's times, a line for each delivery. */
 export function timesOf(message, { names, places }) {
   const lines = message.copies.flatMap((copy) => {
     const queue = visible(copy.queue);
     if (!copy.deliveries.length) {
-      const state = copy.state === "waiting" ? `waiting in ${queue}` : `${queue}: ${copy.state.replace("_", "-")}`;
-      return [copy.remark ? `${state} (${said(copy.remark)})` : state];
+      if (copy.state === "waiting") return [`waits in ${queue} since ${moment(copy.waits_since)}; nobody took it`];
+      return [`${queue}: ${copy.state.replace("_", "-")}${copy.remark ? ` (${said(copy.remark)})` : ""}`];
     }
-    const still = copy.state === "waiting" ? [`waiting in ${queue} again (${said(copy.remark)})`] : [];
+    const still = copy.state === "waiting" ? [`waits in ${queue} again since ${moment(copy.waits_since)}`] : [];
     return copy.deliveries.map((one, n) => {
       const spell = spellBefore({ places }, { message, copy, delivery: one }, copy.deliveries[n - 1]);
       const who = visible(nameOf(names, one.participant));
       const again = one.match === "dead_lettered" ? "dead letter, " : one.redelivered ? "again, " : "";
       const until = one.handled_until === "span" ? "in the program" : "until it published";
-      const handled = one.handled == null ? "" : `, handling ${took(one.handled)} ${until}`;
+      const handled = one.handled == null ? "" : `, ${took(one.handled)} handling ${until}`;
       const after = one.settled_after == null ? "" : ` after ${took(one.settled_after)}`;
       const settled = one.settlement ? `, ${settlementWord(one.settlement)}${after}` : "";
       const acts = one.acts.map(({ cause, kind }) => {

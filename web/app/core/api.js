@@ -58,8 +58,8 @@ export async function request(url, { method = "GET", headers = {}, body, signal,
   } catch (cause) {
     if (signal?.aborted) throw cause;
     const reason = overdue.signal.aborted
-      ? `The service has not answered for ${limit / 1000} s.`
-      : "The service cannot be reached. Is it running?";
+      ? `The server has not answered for ${limit / 1000} s.`
+      : "The server cannot be reached. Is it running?";
     throw new ApiError(0, "unreachable", reason);
   } finally {
     clearTimeout(timer);

@@ -1,4 +1,5 @@
 // Formats of values, in one place, so that a thing looks the same everywhere.
+import { now } from "./now.js";
 import { clock } from "./preferences.js";
 
 const whole = new Intl.NumberFormat("en-US");
@@ -55,6 +56,14 @@ export function seconds(n) {
   return `${Math.floor(amount)} ${one}${rest ? ` ${rest} ${other}` : ""}`;
 }
 
+/** Parts of a whole in percent, which come to 100 together: the last takes what rounding leaves. */
+export function shares(parts) {
+  const all = parts.reduce((sum, part) => sum + part, 0);
+  const rounded = parts.slice(0, -1).map((part) => Math.round((100 * part) / (all || 1)));
+  const rest = Math.max(0, 100 - rounded.reduce((sum, n) => sum + n, 0));
+  return [...rounded, rest].map((n, i) => (n || !parts[i] ? `${n} %` : "< 1 %"));
+}
+
 /** A time in its largest unit: 16 min, 3 h, 2 days; below ten minutes with seconds. */
 function roughly(n) {
   if (n < 60) return `${Math.floor(n)} s`;
@@ -63,8 +72,8 @@ function roughly(n) {
   return n < 2 * 86_400 ? `${Math.floor(n / 3600)} h` : `${Math.floor(n / 86_400)} days`;
 }
 
-/** The seconds since a moment; a clock behind the service's makes none negative. */
-export const secondsSince = (at) => Math.max(0, (Date.now() - Date.parse(at)) / 1000);
+/** The seconds since a moment, by the page's clock; one behind the service's makes none negative. */
+export const secondsSince = (at) => Math.max(0, (now.value - Date.parse(at)) / 1000);
 
 export const ageOf = (at) => roughly(secondsSince(at));
 
@@ -122,6 +131,9 @@ export function dateTime(iso) {
 
 /** 12:03:04, with the whole date before it unless that is today. */
 export const moment = (iso) => (isToday(iso) ? clockTime : dateTime)(iso);
+
+/** A period, of which the end has a date only where that is another than the begin's. */
+export const span = (from, until, to = "to") => `${moment(from)} ${to} ${(fields(from)?.day === fields(until)?.day ? clockTime : dateTime)(until)}`;
 
 const SAID = /\b(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC\b/g;
 

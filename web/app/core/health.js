@@ -22,7 +22,7 @@ export function useHealthPolling() {
 /** Why figures may not be of now, as a sentence; null if nothing is known to be wrong. */
 export const outage = computed(() => {
   const { error } = traces.value;
-  if (error && isOutage(error)) return error.status ? sentence(error.reason) : "The service does not answer.";
+  if (error && isOutage(error)) return error.status ? sentence(error.reason) : "The server does not answer.";
   const away = Object.entries(checks.value).filter(([, state]) => state === "unavailable");
   if (!away.length) return null;
   const names = away.map(([name]) => NOUNS[name] ?? name).join(" and ");

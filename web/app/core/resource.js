@@ -1,7 +1,8 @@
 // Data that a component shows: loaded when it appears, reloaded when its inputs change or a refresh
 // is due, aborted when it disappears. A failed refresh keeps the last good data and shows the error;
 // an outage is retried whatever the refresh interval.
-import { useCallback, useEffect, useRef, useState } from "../../vendor/hooks.js";
+import { useCallback, useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
+import { keepAnswer, lastAnswer } from "./credentials.js";
 import { refreshSeconds } from "./preferences.js";
 
 export const ASK_AGAIN_MS = 3000;
@@ -10,13 +11,15 @@ const DOWN = [0, 502, 503, 504]; // 0: no answer at all
 /** True if the service, the broker or the store is down. */
 export const isOutage = ({ status }) => DOWN.includes(status);
 
-const LOADING = { data: undefined, error: null, loading: true };
+const LOADING = { data: undefined, error: null, loading: true, at: null };
 
 /**
- * `load(signal)` returns a promise. Returns `{data, error, loading, reload}`; `data` is undefined
- * until the first answer for these `inputs`. `every` overrides the refresh in seconds (0: once).
+ * `load(signal)` returns a promise. Returns `{data, error, loading, at, reload}`; `data` is undefined
+ * until the first answer for these `inputs`, `at` is when it came (ms). `every` overrides the refresh in
+ * seconds (0: once). With a `memory`, its name in this browser tab, the last answer stands until there is a new one.
  */
-export function useResource(load, inputs, { every } = {}) {
+export function useResource(load, inputs, { every, memory } = {}) {
+  const key = memory && JSON.stringify([memory, ...inputs]);
   const [state, setState] = useState({ ...LOADING, inputs });
   const [turn, setTurn] = useState(0);
   const latest = useRef(load);
@@ -33,12 +36,15 @@ export function useResource(load, inputs, { every } = {}) {
       if (document.hidden && timer) return again();
       try {
         const data = await latest.current(controller.signal);
-        if (!controller.signal.aborted) setState({ data, error: null, loading: false, inputs });
+        if (controller.signal.aborted) return;
+        const answer = { data, at: Date.now() };
+        setState({ ...answer, error: null, loading: false, inputs });
+        if (key) keepAnswer(key, answer);
       } catch (error) {
         if (controller.signal.aborted) return;
         setState((before) => {
-          const { data } = same(before.inputs, inputs) ? before : LOADING;
-          return { data, error, loading: false, inputs };
+          const { data, at } = same(before.inputs, inputs) ? before : LOADING;
+          return { data, at, error, loading: false, inputs };
         });
       }
       again();
@@ -54,7 +60,8 @@ export function useResource(load, inputs, { every } = {}) {
   // Data of other inputs is never shown for these, not even before the effects have run.
   const shown = same(state.inputs, inputs) ? state : LOADING;
   useRetry(shown.error, reload);
-  return { ...shown, reload };
+  const last = useMemo(() => key && lastAnswer(key), [key]);
+  return { ...shown, ...(shown.data === undefined && last), reload };
 }
 
 const same = (these, those) => these.every((each, i) => Object.is(each, those[i]));

@@ -3,35 +3,25 @@ import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { uncountedText } from "../core/counted.js";
-import { count, dateTime, moment, percent, plural, seconds, visible } from "../core/format.js";
+import { count, dateTime, moment, plural, seconds, span, visible } from "../core/format.js";
 import { filterOfService } from "../core/participants.js";
 import { useResource } from "../core/resource.js";
 import { go, patch, route, vhost } from "../core/route.js";
 import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
 import { isChosen } from "../ui/gaps.js";
-import { Value } from "../ui/marks.js";
+import { Queue, Value } from "../ui/marks.js";
 import { Choice, Empty, Panel, pending } from "../ui/panel.js";
-import { SlowNow, useSlow } from "../ui/slow-now.js";
+import { QUANTILES, SlowNow, useSlow } from "../ui/slow-now.js";
 import { Table } from "../ui/table.js";
 import { axisOf, HeatMap } from "./heat-map.js";
 
-const PERIODS = [
-  ["3600", "Hour"],
-  ["21600", "6 hours"],
-  ["86400", "Day"],
-  ["604800", "Week"],
-];
-const BASELINES = [
-  ["hour", "the hour before"],
-  ["day", "the day before"],
-  ["week", "the week before"],
-];
+const PERIODS = [["3600", "Hour"], ["21600", "6 hours"], ["86400", "Day"], ["604800", "Week"]];
+const BASELINES = { hour: "the hour before", day: "the day before", week: "the week before" };
 const SERIES = [
   ["waiting", "Waiting", "from publish to first delivery", "--received"],
   ["handling", "Handling", "from delivery until settled, or until the first message it led to", "--published"],
 ];
-const QUANTILES = { median: "median", p90: "9 of 10" };
 
 export default function DurationsPage() {
   const { params } = route.value;
@@ -45,17 +35,18 @@ export default function DurationsPage() {
   const loaded = useResource(load, [name, queue, service, period, baseline]);
   const { data } = loaded;
   const chosen = queue != null || service != null;
+  const owner = chosen ? name : vhost.value;
   useViewed(name ?? undefined, chosen ? data?.since : undefined, null, "the period shown");
   if (name == null && !traces.value.data) return pending({ ...traces.value, reload: () => reloadTraces() }, "traces");
   return html`<div class="page-inner">
     <div class="page-title"><h1>Slow since</h1>
-      <p>How long messages${name == null ? "" : html` of <b><${Value}>${name}<//></b>`} waited and were handled, and since when that is longer.</p></div>
+      <p>How long messages of ${owner == null ? "all virtual hosts" : html`<b><${Value}>${owner}<//></b>`} waited and were handled, and since when that is longer.</p></div>
     <div class="heat-tools">
       <${Owner} queue=${queue} service=${service} data=${data} />
       ${chosen && html`<${Choice} label="Period" options=${PERIODS} value=${String(period)} onChange=${(value) => patch({ period: value })} small />
       <label class="labelled"><span>Against</span>
         <select class="select" aria-label="Against" value=${baseline} onChange=${(event) => patch({ baseline: event.currentTarget.value })}>
-          ${BASELINES.map(([key, said]) => html`<option key=${key} value=${key}>${said}</option>`)}
+          ${Object.entries(BASELINES).map(([key, said]) => html`<option key=${key} value=${key}>${said}</option>`)}
         </select></label>`}
     </div>
     ${name == null ? html`<${Empty} title="Nothing is traced">Durations are counted of what a trace has stored.<//>` : (pending(loaded, "durations") ?? html`<${Shown} map=${data} />`)}
@@ -84,7 +75,7 @@ function Owner({ queue, service, data }) {
 
 function Shown({ map }) {
   if (map.queue == null && map.service == null) {
-    if (map.queues.length) return html`<p class="soft">Choose a queue or a service above, or one that became slow.</p><${SlowOf} vhost=${map.vhost} />`;
+    if (map.queues.length) return html`<${SlowOf} />`;
     return html`<${Panel} title="Durations"><${Empty} title="Nothing is counted yet">Messages are counted some seconds after they are stored.<//><//>`;
   }
   const trace = (traces.value.data ?? []).find((one) => one.vhost === map.vhost);
@@ -94,14 +85,20 @@ function Shown({ map }) {
   const late = uncountedText(map.as_of);
   return html`${late && html`<p class="soft small">${late}</p>`}
     ${isAmongOthers && html`<p class="soft small" role="status">Only the busiest of each user are counted by themselves: its messages, if any, are counted with others.</p>`}
-    ${[...SERIES].sort(([a], [b]) => !map[a].change - !map[b].change).map(([key, title, said, token]) => html`<${Series} key=${key} map=${map} series=${map[key]} title=${title} said=${said} token=${token} holes=${holes} />`)}`;
+    ${[...SERIES].sort(([a], [b]) => !map[a].change - !map[b].change).map(([key, title, said, token]) => html`<${Series} key=${key} map=${map} series=${map[key]} title=${title} said=${said} token=${token} holes=${holes} kind=${key} />`)}`;
 }
 
 const gapOf = ({ since, until }) => ({ from: Date.parse(since), to: until ? Date.parse(until) : Infinity });
 const before = (trace) => (trace ? [{ from: -Infinity, to: Date.parse(trace.created_at) }] : []);
 const uncounted = ({ as_of: at }) => (at ? [{ from: Date.parse(at), to: Infinity }] : []);
 
-function Series({ map, series, title, said, token, holes }) {
+/** The place to look for the cause of what became slow. */
+const Look = ({ map, kind, since }) => (kind === "handling" && map.service != null
+  ? html`Look into the log of <${Value}>${map.service}<//> since ${moment(since)}.`
+  : map.queue == null ? html`See what <${Value}>${map.service}<//> did since ${moment(since)}.`
+    : html`See who takes from queue <${Queue} vhost=${map.vhost} name=${map.queue} />.`);
+
+function Series({ map, series, title, said, token, holes, kind }) {
   const { number, from, step } = axisOf(map);
   const [at, setAt] = useState(null); // ms: the axis moves on
   const newest = series.spans.length ? Math.round((Date.parse(series.spans.at(-1).at) - from) / step) : number - 1;
@@ -110,14 +107,16 @@ function Series({ map, series, title, said, token, holes }) {
   const take = (n) => go("events", { vhost: map.vhost, type: "received", ...deliveriesOf(map), since: iso(n), until: iso(n + 1) });
   const { usual, baseline, spans, change } = series;
   const name = map.queue ?? map.service;
+  const against = BASELINES[route.value.params.baseline ?? "hour"];
   return html`<${Panel} title=${title} note=${said}
-      foot=${`Measured of ${count(usual.count)} of ${plural(map.handed_over, "delivery", "deliveries")} (${percent(usual.count, map.handed_over)}), to 5 %. ${baseline.count ? `Before, from ${dateTime(map.baseline_since)} to ${dateTime(map.baseline_until)}: half within ${seconds(baseline.median)}, 9 of 10 within ${seconds(baseline.p90)}.` : "Nothing is known of the time before."}`}>
+      foot=${`${usual.count === map.handed_over ? "" : `${count(usual.count)} of `}${plural(map.handed_over, "delivery", "deliveries")}; values to within 5 %. ${baseline.count ? `From ${span(map.baseline_since, map.baseline_until)}, ${against}: median ${seconds(baseline.median)}, 9 of 10 within ${seconds(baseline.p90)}.` : "Nothing is known of the time before."}`}>
     <p class="heat-change">${change
       ? html`<strong><${Value}>${name}<//>: ${seconds(change.before)} → ${seconds(change.after)} since ${moment(change.since)}</strong>
-          <span class="soft small"> (${QUANTILES[change.quantile]}; a false alarm at most once in ${count(Math.round(1 / map.level))} answers)</span>`
+          <span class="soft small"> (${QUANTILES[change.quantile]} from ${span(map.since, change.since)}, ${against} included; a false alarm at most once in ${count(Math.round(1 / map.level))} answers)</span>
+          <br /><${Look} map=${map} kind=${kind} since=${change.since} />`
       : spans.length ? (series.comparable ? "No clear change to longer durations." : `Too little to compare: messages in ${plural(baseline.spans, "span")} of ${seconds(map.seconds)} before, in ${count(usual.spans)} here.`) : null}</p>
     ${spans.length
-      ? html`<${HeatMap} label=${`${title} over time`} map=${map} series=${series} token=${token} holes=${holes} at=${shown} onMove=${(n) => setAt(from + n * step)} onOpen=${take} />
+      ? html`<${HeatMap} label=${`${title} over time`} map=${map} series=${series} token=${token} holes=${holes} at=${shown} isMarked=${at != null} onMove=${(n) => setAt(from + n * step)} onOpen=${take} />
           <details class="heat-table"><summary>${title} as a table</summary><${Spans} label=${title} spans=${spans} /></details>`
       : html`<p class="nothing">It is not known of any message of this period.</p>`}
   <//>`;
@@ -126,11 +125,21 @@ function Series({ map, series, title, said, token, holes }) {
 const deliveriesOf = ({ queue, service }) => (queue == null ? filterOfService(service) : { queue });
 
 function Spans({ label, spans }) {
-  return html`<${Table} label=${`${label}, by time`} heads="From|#Messages|#Half within|#9 of 10 within"
+  return html`<${Table} label=${`${label}, by time`} heads="From|#Messages|#Median|#9 of 10"
       rows=${spans} by=${["at", "count", "median", "p90"]}>
     ${(one) => html`<tr key=${one.at}><td class="tabular">${dateTime(one.at)}</td><td class="number">${count(one.count)}</td>
       <td class="number">${seconds(one.median)}</td><td class="number">${seconds(one.p90)}</td></tr>`}
   <//>`;
 }
 
-const SlowOf = ({ vhost }) => html`<${SlowNow} loaded=${useSlow(vhost)} />`;
+/** The list of what became slow; one that is alone is drawn as well. */
+function SlowOf() {
+  const loaded = useSlow(vhost.value);
+  const [only, ...others] = loaded.data?.items ?? [];
+  return html`<${SlowNow} loaded=${loaded} />${only && !others.length && html`<${Only} vhost=${only.vhost} queue=${only.service == null ? only.queue : null} service=${only.service} />`}`;
+}
+
+function Only(of) {
+  const loaded = useResource((signal) => api.durations({ ...of, since: new Date(Date.now() - Number(PERIODS[0][0]) * 1000).toISOString(), baseline: "hour" }, signal), [of.vhost, of.queue, of.service]);
+  return pending(loaded, "durations") ?? html`<${Shown} map=${loaded.data} />`;
+}

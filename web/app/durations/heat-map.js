@@ -5,24 +5,25 @@ import { html } from "../core/html.js";
 import { moment, plural, seconds } from "../core/format.js";
 import { clock, shownTheme } from "../core/preferences.js";
 import { color } from "../ui/color.js";
-import { fitted } from "../ui/fitted.js";
+import { drawLine, fitted } from "../ui/fitted.js";
 import { paintHole } from "../ui/plot.js";
+import { ticksOf } from "../ui/ticks.js";
 
 const LEFT = 56;
 const RIGHT = 12;
 const TOP = 18;
 const BOTTOM = 22;
 const FAINTEST = 0.14;
-const LABEL_PIXELS = 26;
+const LABEL_PIXELS = 20;
 
 /**
  * `map` and `series` as the API gives them; `token` is the colour. Of `holes`, [{from, to}] in ms, nothing
- * is known. `at` is the number of the span that is looked at, `onMove(n)` looks at another, `onOpen` opens it.
+ * is known. `at` is the number of the span that is looked at, marked if `isMarked`; `onMove(n)` looks at another, `onOpen` opens it.
  */
-export function HeatMap({ label, map, series, token, holes, at, onMove, onOpen }) {
+export function HeatMap({ label, map, series, token, holes, at, isMarked, onMove, onOpen }) {
   const canvas = useRef(null);
   const latest = useRef({});
-  latest.current = { map, series, token, holes, at };
+  latest.current = { map, series, token, holes, at: isMarked ? at : null };
   const theme = shownTheme.value;
   const { number } = axisOf(map);
 
@@ -31,7 +32,7 @@ export function HeatMap({ label, map, series, token, holes, at, onMove, onOpen }
     watcher.observe(canvas.current);
     return () => watcher.disconnect();
   }, []);
-  useLayoutEffect(() => paint(canvas.current, latest.current), [map, series, at, theme, clock.value, JSON.stringify(holes)]);
+  useLayoutEffect(() => paint(canvas.current, latest.current), [map, series, at, isMarked, theme, clock.value, JSON.stringify(holes)]);
 
   const placeOf = ({ clientX }) => {
     const { left, width } = canvas.current.getBoundingClientRect();
@@ -49,7 +50,7 @@ export function HeatMap({ label, map, series, token, holes, at, onMove, onOpen }
   return html`<canvas class="heat-map" ref=${canvas} tabindex="0" role="slider" aria-label=${`${label}; the arrow keys go from span to span, Enter opens one`}
     aria-valuemin="0" aria-valuemax=${number - 1} aria-valuenow=${at} aria-valuetext=${saidOf(map, series, at, holes)}
     onPointerMove=${(event) => onMove(placeOf(event))} onClick=${(event) => onOpen(placeOf(event))} onKeyDown=${press}></canvas>
-    <p class="heat-said small soft tabular">${saidOf(map, series, at, holes)} <span class="faint">Click for the deliveries of that time.</span></p>`;
+    <p class="heat-said small soft tabular">${isMarked && `${saidOf(map, series, at, holes)} `}<span class="faint">Click a time for its deliveries.</span></p>`;
 }
 
 export function axisOf({ since, until, seconds: width }) {
@@ -65,7 +66,7 @@ function saidOf(map, series, n, holes) {
   const span = series.spans.find(({ at }) => Date.parse(at) === begin);
   const unknown = isUnknown(begin, begin + step, holes) ? ", and not all of it is known" : "";
   if (!span) return `${moment(begin)}: ${unknown ? "not known" : "none"}.`;
-  return `${moment(begin)}: ${plural(span.count, "message")}, half within ${seconds(span.median)}, 9 of 10 within ${seconds(span.p90)}${unknown}.`;
+  return `${moment(begin)}: ${plural(span.count, "message")}, median ${seconds(span.median)}, 9 of 10 within ${seconds(span.p90)}${unknown}.`;
 }
 
 function paint(element, { map, series, token, holes, at }) {
@@ -93,32 +94,26 @@ function paint(element, { map, series, token, holes, at }) {
     if (right >= left) paintHole(context, left, right, TOP, bottom);
   }
 
-  context.font = "11px Inter, sans-serif";
-  context.fillStyle = color("--ink-soft");
-  context.textBaseline = "middle";
-  context.textAlign = "right";
-  const every = Math.max(1, Math.ceil(LABEL_PIXELS / row));
-  for (let n = 0; n < limits.length; n += every) context.fillText(seconds(limits[n]), LEFT - 8, y(n + 1));
+  Object.assign(context, { font: "11px Inter, sans-serif", fillStyle: color("--ink-soft"), textBaseline: "middle", textAlign: "right" });
+  const growth = limits.length > 1 ? limits[1] / limits[0] : 10; // each row's limit is that of the one below times this
+  const ticks = ticksOf(limits[0] / growth, limits.at(-1), (bottom - TOP) / LABEL_PIXELS);
+  for (const [tick, text] of ticks.length ? ticks : [[limits.at(-1), seconds(limits.at(-1))]]) {
+    context.fillText(text, LEFT - 8, y(1 + Math.log(tick / limits[0]) / Math.log(growth)));
+  }
   context.textAlign = "left";
   context.fillText(moment(from), LEFT, height - BOTTOM / 2);
   context.textAlign = "right";
   context.fillText(moment(from + number * step), width - RIGHT, height - BOTTOM / 2);
 
   if (change) mark(context, x(Date.parse(change.since)), width, bottom, `slower since ${moment(change.since)}`);
-  context.strokeStyle = color("--ink-soft");
-  context.lineWidth = 1;
+  if (at === null) return;
+  Object.assign(context, { strokeStyle: color("--ink-soft"), lineWidth: 1 });
   context.strokeRect(Math.round(x(from + at * step)) + 0.5, TOP + 0.5, Math.max(2, Math.round(x(step) - x(0))), bottom - TOP - 1);
 }
 
 function mark(context, left, width, bottom, said) {
   context.strokeStyle = context.fillStyle = color("--bad");
-  context.lineWidth = 2;
-  context.setLineDash([5, 3]);
-  context.beginPath();
-  context.moveTo(left, TOP - 4);
-  context.lineTo(left, bottom);
-  context.stroke();
-  context.setLineDash([]);
+  drawLine(context, [left, TOP - 4, left, bottom], { lineWidth: 2 }, [5, 3]);
   const isRight = left > width / 2;
   context.textAlign = isRight ? "right" : "left";
   context.fillText(said, left + (isRight ? -4 : 4), TOP / 2);

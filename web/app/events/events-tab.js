@@ -44,6 +44,7 @@ function Events({ all }) {
   const { rows: loaded, fresh, loading, error, atNewest } = feed.state.value;
   const rows = useSorted(loaded, sorted, falling);
   const [atTop, setAtTop] = useState(true);
+  const [isMore, setMore] = useState(false); // of the controls, on a phone
   const [active, setActive] = useActive(rows, openEvent.value);
   const live = params.live !== "off";
   const [[newestSeen, oldestSeen], setSeen] = useState([]);
@@ -89,13 +90,14 @@ function Events({ all }) {
 
   return html`<h1 class="unseen">Events</h1>
     <div class="events">
-      <div class="events-bar">
+      <div class="events-bar ${isMore ? "" : "few"}">
         <${FilterBox} rows=${rows} />
         <div class="right">
           <${Newest} at=${live && atNewest ? (feed.fresh.at(-1) ?? loaded[0])?.recorded_at : null} />
           <${GoTo} />
           <${LiveButton} live=${live} state=${tail} />
           <${SavedViews} />
+          <button class="button on-phone" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>More</button>
           <${ColumnSheet} all=${all} shown=${columns} />
         </div>
       </div>

@@ -5,6 +5,7 @@ import { api } from "../core/api.js";
 import { count, moment, plural, reasonOf } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { patch, route } from "../core/route.js";
+import { traces } from "../core/traces.js";
 
 const BUCKETS = 80;
 const LEAST_SECONDS = 10; // between two counts, however often the page refreshes
@@ -14,7 +15,11 @@ export function Histogram({ filters }) {
   const { params } = route.value;
   const [kept, setKept] = useState(null);
   const [brush, setBrush] = useState(null); // [from, to], as numbers of buckets
-  const load = (signal) => api.histogram({ ...filters, buckets: BUCKETS }, signal);
+  const isOpen = params.live !== "off" && !filters.until && isTraced(filters.vhost);
+  const load = async (signal) => {
+    const answer = await api.histogram({ ...filters, buckets: BUCKETS }, signal);
+    return isOpen && answer.buckets.length ? untilNow(answer) : answer;
+  };
   const { data, error } = useResource(load, [JSON.stringify(filters)], { every: params.live === "off" ? 0 : LEAST_SECONDS });
   useEffect(() => {
     if (data) setKept(data);
@@ -36,9 +41,20 @@ export function Histogram({ filters }) {
         : html`${plural(shown.events, "event")}${shown.counted_since ? `, those before ${moment(shown.counted_since)} ${estimated(shown)}` : ""}`}
         ${narrowed && html` <button class="button small quiet" onClick=${() => patch({ since: null, until: null, at: null })}>All times</button>`}
       </span>
-      <span>${moment(shown.until)}</span>
+      <span>${shown.isToNow ? "now" : moment(shown.until)}</span>
     </div>
   </div>`;
+}
+
+const isTraced = (vhost) => (traces.value.data ?? []).every((trace) => trace.state === "running" || (vhost && trace.vhost !== vhost));
+
+/** The same with the time since its end, of which nothing is recorded, unless that dwarfs the rest. */
+function untilNow(answer) {
+  const [since, until] = [answer.since, answer.until].map(Date.parse);
+  const silent = Date.now() - until;
+  if (silent > until - since) return answer;
+  const empty = Array.from({ length: Math.max(0, Math.floor(silent / 1000 / answer.seconds)) }, (_, n) => ({ at: timeOf(answer, answer.buckets.length + n), events: 0, published: 0 }));
+  return { ...answer, buckets: [...answer.buckets, ...empty], isToNow: true };
 }
 
 const timeOf = ({ since, seconds }, n) => new Date(Date.parse(since) + n * seconds * 1000).toISOString();

@@ -25,7 +25,7 @@ export function Comparison({ data }) {
           <td class="name"><${Value}>${one.type}<//></td><${Shares} one=${one} /></tr>`}
       <//>`}
     ${effects.length > 0 && html`<h3>What leads to what</h3>
-      <${Table} label="What leads to what" heads="Message type|Leads to|In|#Before|#After|Half within|99 % within"
+      <${Table} label="What leads to what" heads="Message type|Leads to|In|#Before|#After|Median|99 of 100"
           rows=${effects} by=${["type", "effect", null, ({ share: one }) => before(one), ({ share: one }) => after(one), ({ p50 }) => p50.after, ({ p99 }) => p99.after]}>
         ${(one) => html`<tr key=${`${one.type} ${one.effect}`}>
           <td class="name"><${Value}>${one.type}<//></td><td class="name"><${Value}>${one.effect}<//></td>

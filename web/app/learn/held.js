@@ -9,6 +9,7 @@ import { ask } from "../core/questions.js";
 import { href, hrefHere, vhost } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
 import { traces } from "../core/traces.js";
+import { useWork } from "../core/work.js";
 import { Value } from "../ui/marks.js";
 import { Alert, Empty, Panel, pending } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
@@ -110,26 +111,19 @@ async function remove(of, name, reload) {
 function Editor({ name, file, onDone, onCancel }) {
   const [text, setText] = useState(file);
   const [looked, setLooked] = useState(file); // that text when it was left last: a warning at each key would be in the way
-  const [error, setError] = useState(null);
-  const [busy, setBusy] = useState(false);
+  const { busy, error, run, forget } = useWork();
   const { data: seen } = useSeen(name);
-  const save = async (event) => {
+  const save = (event) => {
     event.preventDefault();
-    if (busy) return;
-    setBusy(true);
-    setError(null);
-    try {
+    run(async () => {
       await api.setAssertions(name, text);
       tell("These assertions are held from now on.");
       onDone();
-    } catch (refused) {
-      setBusy(false);
-      setError(refused);
-    }
+    });
   };
   return html`<form class="panel-body report-form" aria-label="Set assertions" onSubmit=${save}>
     <p class="small soft">Of <${Value}>${name}<//>: these and no others, from the next event on. One whose text stays the same goes on where it was.</p>
-    <${AssertionFile} value=${text} error=${error} onInput=${(value) => (setError(null), setText(value))} onChange=${setLooked} />
+    <${AssertionFile} value=${text} error=${error} onInput=${(value) => (forget(), setText(value))} onChange=${setLooked} />
     ${error && html`<${Alert}>${error.status === 404 ? "This virtual host is not traced: nothing can be held against its messages." : reasonOf(error)}<//>`}
     <div class="drawer-line"><button class="button main" aria-disabled=${String(busy)}>${busy ? "Setting …" : "Set"}</button>
       <button type="button" class="button" onClick=${onCancel}>Cancel</button></div>

@@ -3,6 +3,7 @@ import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count, dateTime, moment, plural, reasonOf } from "../core/format.js";
 import { useResource } from "../core/resource.js";
+import { useWork } from "../core/work.js";
 import { Value } from "../ui/marks.js";
 import { Menu } from "../ui/menu.js";
 import { Alert, pending } from "../ui/panel.js";
@@ -28,8 +29,7 @@ function Hold({ name, held, onHold }) {
   const loaded = useSeen(name);
   const [chosen, setChosen] = useState(new Map()); // by what each claims
   const [own, setOwn] = useState([]);
-  const [error, setError] = useState(null);
-  const [busy, setBusy] = useState(false);
+  const { busy, error, run } = useWork();
   const { data } = loaded;
   if (!data) return pending(loaded, "what is seen");
   const known = new Set(held.map(claimOf));
@@ -44,17 +44,7 @@ function Hold({ name, held, onHold }) {
     setOwn([...own.filter((one) => claimOf(one) !== claimOf(assertion)), assertion]);
     choose(assertion, true);
   };
-  const hold = async () => {
-    if (busy || !chosen.size) return;
-    setBusy(true);
-    setError(null);
-    try {
-      await onHold([...chosen.values()]);
-    } catch (refused) {
-      setBusy(false);
-      setError(refused);
-    }
-  };
+  const hold = () => chosen.size && run(() => onHold([...chosen.values()]));
   const box = (assertion, note) => html`<li key=${claimOf(assertion)}><label class="check">
     <input type="checkbox" checked=${chosen.has(claimOf(assertion))} onChange=${(e) => choose(assertion, e.currentTarget.checked)} />
     <span><${Says} assertion=${assertion} /> <span class="soft small hold-note">${note}</span></span></label></li>`;

@@ -1,5 +1,5 @@
-// A duration as a line on a scale of powers of ten: from half of the cases to one in 100,
-// and a tick at one in 1,000.
+// A duration as a line on a scale of powers of ten: from the median to 99 of 100,
+// and a tick at 999 of 1,000.
 import { html } from "../core/html.js";
 import { seconds } from "../core/format.js";
 
@@ -16,7 +16,7 @@ export const scaleOf = (times) => {
 export function Range({ taken, scale }) {
   if (!taken) return html`<span class="faint">–</span>`;
   const { p50, p99, p999 } = taken;
-  const said = `half within ${seconds(p50)}, 99 % within ${seconds(p99)}, 99.9 % within ${seconds(p999)}`;
+  const said = `median ${seconds(p50)}, 99 of 100 within ${seconds(p99)}, 999 of 1,000 within ${seconds(p999)}`;
   return html`<span class="range" title=${said}>
     <svg width=${WIDTH} height="12" role="img" aria-label=${said}>
       <line class="axis" x1="2" x2=${WIDTH - 2} y1="6" y2="6" />

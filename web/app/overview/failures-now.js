@@ -1,11 +1,11 @@
 // Present failures: how many lately and before that, and what failed most.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { count, plural } from "../core/format.js";
+import { count, dateTime, moment, plural } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefFailures } from "../core/route.js";
 import { KindMark } from "../ui/failure-mark.js";
-import { IncidentQueue, incidentsOf, Places } from "../ui/incidents.js";
+import { IncidentQueue, incidentsOf, NextLook, Places, waveOf } from "../ui/incidents.js";
 import { Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
 import { Failure, Panel } from "../ui/panel.js";
@@ -24,22 +24,23 @@ async function lately(vhost, signal) {
   return { last, earlier, since };
 }
 
-export const useFailures = (vhost) => useResource((signal) => lately(vhost, signal), [vhost], { every: EVERY_SECONDS });
+export const useFailures = (vhost) => useResource((signal) => lately(vhost, signal), [vhost], { every: EVERY_SECONDS, memory: "failures" });
 
 /** The number of present failures, beside that of before. */
 export const failuresFigure = ({ data }, vhost) =>
-  data && ["Failures", atLeast(data.last), html`<a href=${hrefFailures({ vhost, since: data.since })}>in the last ${MINUTES} minutes</a>, ${atLeast(data.earlier)} in those before`, data.last.counted > 0 && "bad"];
+  data && ["Failures", atLeast(data.last), html`<a href=${hrefFailures({ vhost, since: data.since })}>in the last ${MINUTES} minutes</a>, ${atLeast(data.earlier)} in the ${MINUTES} min before`, data.last.counted > 0 && "bad"];
 
 export function FailuresNow({ vhost, loaded: { data, error, reload } }) {
-  if (!data) return error ? html`<${Failure} error=${error} onRetry=${reload} />` : html`<${Panel} title="Failures" flush><p class="nothing">Counting …</p><//>`;
+  if (!data) return error ? html`<${Failure} error=${error} onRetry=${reload} />` : html`<${Panel} title="Failures" flush id="failures-now"><p class="nothing">Counting …</p><//>`;
   const { last, since } = data;
   const short = shortOf(last.groups.flatMap(({ by }) => by));
   const worst = incidentsOf(last.groups).slice(0, WORST);
   return html`<${Panel} title="Failures" flush note=${`what failed most in the last ${MINUTES} minutes`} id="failures-now"
+      foot=${worst.length > 0 && html`<span class="next-step"><${NextLook} of=${worst[0]} wave=${waveOf(last.over_time)} /></span>`}
       tools=${last.counted > 0 && html`<a class="button small" href=${hrefFailures({ vhost, since })}>Show them</a>`}>
     ${worst.length
-      ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Virtual hosts"
-            rows=${worst} lines by=${["count", "kind", "queue", "type", ({ by }) => by[0], ({ places }) => places[0].vhost]}>
+      ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Newest|Virtual hosts"
+            rows=${worst} lines by=${["count", "kind", "queue", "type", ({ by }) => by[0], "last_at", ({ places }) => places[0].vhost]}>
           ${(one) => html`<${Incident} key=${JSON.stringify(one)} of=${one} only=${{ vhost, since }} short=${short} />`}
         <//>`
       : html`<p class="nothing">Nothing that was recorded failed in the last ${MINUTES} minutes.</p>`}
@@ -57,6 +58,7 @@ function Incident({ of, only, short }) {
     <td class="name at-second"><${IncidentQueue} of=${of} /></td>
     <td class="name"><${Value}>${type ?? "–"}<//></td>
     <td class="name"><${Value}>${by.length ? by.map(short).join(", ") : "–"}<//></td>
+    <td class="tabular" title=${dateTime(of.last_at)}>${moment(of.last_at)}</td>
     <td class="name at-end"><${Places} of=${of} to=${(one) => hrefFailures({ ...these, vhost: one })} /></td>
   </tr>`;
 }

@@ -1,5 +1,5 @@
 import { html } from "../core/html.js";
-import { compact, count, percent, rate } from "../core/format.js";
+import { clockTime, compact, count, percent, rate } from "../core/format.js";
 import { href, vhost } from "../core/route.js";
 import { mayWrite, user } from "../core/session.js";
 import { reloadTraces, traces } from "../core/traces.js";
@@ -37,9 +37,9 @@ export default function OverviewTab() {
       ? html`<${NothingTraced} rows=${rows} />`
       : html`<${FindConversation} />
           <${Present} vhost=${chosen} />
-          <${Proposals} traces=${shown} />
           <${Figures} shown=${shown} />
           <${RatesPlot} vhost=${chosen} traces=${shown} />
+          <${Proposals} traces=${shown} />
           <${InHand} vhost=${chosen} />
           <${TracesTable} rows=${rows} />
           <${HiddenWays} traces=${shown} />
@@ -59,17 +59,20 @@ function vhostRows(data, chosen) {
 /** The first that an operator asks: what fails, what waits, and what became slow. */
 function Present({ vhost: of }) {
   const [failures, waiting, slow] = [useFailures(of), useWaiting(of), useSlow(of)];
-  return html`<${FigureList} now figures=${[failuresFigure(failures, of) ?? ["Failures", "…", ""], waitingFigure(waiting, of) ?? ["Waiting", "…", ""], slowFigure(slow, of) ?? ["Slow", "…", ""]]} />
+  const figures = [failuresFigure(failures, of) ?? ["Failures", "…", "counting"], waitingFigure(waiting, of) ?? ["Waiting", "…", "counting"], slowFigure(slow, of)];
+  return html`<${FigureList} now figures=${figures} times=${[failures, waiting, slow].map(({ at }) => at)} />
     <${FailuresNow} vhost=${of} loaded=${failures} />
     <div class="side-by-side"><${WaitingNow} vhost=${of} loaded=${waiting} />
       <${SlowNow} loaded=${slow} tools=${html`<a class="button small" href=${href("durations", { vhost: of })}>Since when is it slow?</a>`} /></div>`;
 }
 
-/** `figures`: name, value, note, and a tone where something is wrong. */
-const FigureList = ({ figures, now }) => html`<dl class="figures ${now ? "now" : ""}">
+const OLD_MS = 60_000;
+
+/** `figures`: name, value, note, and a tone where something is wrong; `times`: of when each is (ms), shown where the bar's is much later. */
+const FigureList = ({ figures, now, times = [] }) => html`<dl class="figures ${now ? "now" : ""}">
   ${figures.map(
-    ([name, value, note, tone]) => html`<div class="figure" key=${name}>
-      <dt><${Word}>${name}<//></dt><dd class=${tone || ""}>${value}</dd><dd class="note">${note}</dd>
+    ([name, value, note, tone], i) => html`<div class="figure" key=${name}>
+      <dt><${Word}>${name}<//>${traces.value.at - times[i] > OLD_MS && html` <span class="as-of">as of ${clockTime(times[i])}</span>`}</dt><dd class=${tone || ""}>${value}</dd><dd class="note">${note}</dd>
     </div>`,
   )}
 </dl>`;
@@ -85,7 +88,7 @@ function Figures({ shown }) {
   const record = mute ? (mute < shown.length ? `${count(mute)} of ${count(shown.length)} not recorded` : "not recorded now") : gaps ? (open ? `${count(open)} still open` : "all have ended") : `the record is ${isPartial ? "partial by choice" : "complete"}`;
   const lags = shown.map((t) => t.lag).filter((lag) => lag != null);
   const figures = [
-    ["Rate", rate(sum((t) => t.rate)), "events now"],
+    ["Rate", rate(sum((t) => t.rate)), "of events, in the last 10 s"],
     ["Events stored", compact(sum((t) => t.events)), html`<a href=${href("events")}>show them</a>`],
     ["Participants", compact(sum((t) => t.participants)), "who took part"],
     ["Lag", lags.length ? compact(lags.reduce((a, b) => a + b)) : "–", "messages to read"],
@@ -98,7 +101,6 @@ function Figures({ shown }) {
 function NothingTraced({ rows }) {
   return html`<${Panel} title="Nothing is traced yet">
     <div class="empty">
-      <${Sketch} />
       <h2>Start a trace to see what causes what</h2>
       <p>From then on every publish and delivery of that virtual host is stamped with a logical clock
         and stored, so that any two can be compared and the chain between them restored. What
@@ -115,14 +117,4 @@ function NothingTraced({ rows }) {
       </div>
     </div>
   <//>`;
-}
-
-function Sketch() {
-  return html`<svg width="120" height="72" viewBox="0 0 120 72" fill="none" aria-hidden="true"
-    stroke="currentColor" stroke-width="1.5">
-    <path d="M20 4v64M60 4v64M100 4v64" stroke-dasharray="2 4" />
-    <path d="M20 16L60 32M60 32L100 46M60 32L20 56" />
-    <circle cx="20" cy="16" r="4" fill="currentColor" /><circle cx="60" cy="32" r="4" fill="currentColor" />
-    <circle cx="100" cy="46" r="4" fill="var(--panel)" /><circle cx="20" cy="56" r="4" fill="var(--panel)" />
-  </svg>`;
 }

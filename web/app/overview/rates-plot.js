@@ -1,6 +1,6 @@
 import { useMemo, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { rate } from "../core/format.js";
+import { clockTime, rate } from "../core/format.js";
 import { refreshSeconds } from "../core/preferences.js";
 import { rateSamples, useSeededRates } from "../core/traces.js";
 import { isChosen } from "../ui/gaps.js";
@@ -35,6 +35,7 @@ export function RatesPlot({ vhost, traces }) {
       : html`<${Plot} label="Events per second over time, by type" series=${SERIES} data=${data} holes=${holes}
             format=${rate} onCursor=${setCursor} />
           <div class="plot-legend">
+            <span>at ${clockTime(1000 * times[shown])}</span>
             ${SERIES.map(
               ({ label }, i) => html`<span key=${label}><i class="key ${label}"></i>${label}
                 <b>${rate(data[i + 1][shown] ?? 0)}</b></span>`,

@@ -12,7 +12,7 @@ const EVERY_SECONDS = 30;
 const MOST = 5;
 const LEAST_SECONDS = 10; // what waits for less is under way
 
-export const useWaiting = (vhost) => useResource((signal) => api.conversations({ vhost, state: "waiting" }, signal), [vhost], { every: EVERY_SECONDS });
+export const useWaiting = (vhost) => useResource((signal) => api.conversations({ vhost, state: "waiting" }, signal), [vhost], { every: EVERY_SECONDS, memory: "waiting" });
 
 const longOf = (data) => (data?.items ?? [])
   .filter(({ position }) => secondsSince(position.since) >= LEAST_SECONDS)
@@ -24,25 +24,23 @@ export function waitingFigure({ data }, vhost) {
   return data && ["Waiting", `${count(items.length)}${data.truncated ? "+" : ""}`, items.length ? html`<a href=${href("conversations", { vhost, state: "waiting" })}>the longest for ${ageOf(items[0].position.since)}</a>` : `none for ${LEAST_SECONDS} s or more`, items.length > 0 && "warn"];
 }
 
-/** Renders nothing if nothing has waited for long. */
 export function WaitingNow({ vhost, loaded: { data, error, reload } }) {
   const items = longOf(data);
-  if (!error && !items.length) return null;
   const all = href("conversations", { vhost, state: "waiting" });
-  return html`<${Panel} title="Waiting for longest" flush id="waiting-now" tools=${html`<a class="button small" href=${all}>Show all</a>`}
-      note=${data && `${count(items.length)}${data.truncated ? "+" : ""} with a message that no consumer took for ${LEAST_SECONDS} s or more`}>
-    ${data
-      ? html`<${Table} label="Waiting for longest" heads="Conversation|Type|In the queue|#For|Began|Virtual host" rows=${items.slice(0, MOST)}
-            lines by=${[({ keys }) => keys[0], "type", ({ position }) => position.queue, ({ position }) => secondsSince(position.since), "began_at", "vhost"]}>
+  return html`<${Panel} title="Waiting for longest" flush id="waiting-now" tools=${items.length > 0 && html`<a class="button small" href=${all}>Show all</a>`}
+      note=${items.length > 0 && `${count(items.length)}${data.truncated ? "+" : ""} with a message that no consumer took for ${LEAST_SECONDS} s or more`}>
+    ${error && !data ? html`<${Failure} error=${error} onRetry=${reload} />`
+      : !items.length ? html`<p class="nothing">${data ? `No message waits for ${LEAST_SECONDS} s or more.` : "Counting …"}</p>`
+      : html`<${Table} label="Waiting for longest" heads="Conversation|Waits|In the queue|#For|Since|Virtual host" rows=${items.slice(0, MOST)}
+            lines by=${[({ keys }) => keys[0], ({ position }) => position.type, ({ position }) => position.queue, ({ position }) => secondsSince(position.since), ({ position }) => position.since, "vhost"]}>
           ${(one) => html`<tr key=${one.root}>
             <td class="name at-first"><a href=${href("conversations", { vhost: one.vhost, event: String(one.root) })}><${Value}>${one.keys[0] ?? `#${one.root}`}<//></a></td>
-            <td class="name at-second"><${Value}>${one.type}<//></td>
-            <td class="name at-end"><${Queue} vhost=${one.vhost} name=${one.position.queue} /></td>
-            <td class="number at-first-end">${ageOf(one.position.since)}</td>
-            <td class="tabular">${moment(one.began_at)}</td>
+            <td class="name at-second"><${Value}>${one.position.type}<//></td>
+            <td class="name at-end"><${Queue} vhost=${one.vhost} name=${one.position.queue} /><span class="on-phone soft"> · <${Value} cut>${one.vhost}<//></span></td>
+            <td class="number at-first-end"><span class="on-phone soft">${moment(one.position.since)} · </span>${ageOf(one.position.since)}</td>
+            <td class="tabular">${moment(one.position.since)}</td>
             <td class="name"><${Value}>${one.vhost}<//></td>
           </tr>`}
-        <//>`
-      : html`<${Failure} error=${error} onRetry=${reload} />`}
+        <//>`}
   <//>`;
 }

@@ -3,11 +3,13 @@
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { clockTime, count, dateTime, moment, plural, said, sentence, visible } from "../core/format.js";
+import { ageOf, clockTime, count, dateTime, moment, plural, said, sentence, span, visible } from "../core/format.js";
 import { isStale, outage } from "../core/health.js";
 import { helpRead } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
 import { href, view, vhost } from "../core/route.js";
+import { user } from "../core/session.js";
+import { useSilence } from "../core/silence.js";
 import { traces } from "../core/traces.js";
 import { viewed } from "../core/viewed.js";
 import { isChosen, isMute } from "../ui/gaps.js";
@@ -26,6 +28,7 @@ export function Trust() {
   const { data: list, at } = traces.value;
   const chosen = period?.vhost ?? vhost.value;
   const shown = (list ?? []).filter((trace) => !chosen || trace.vhost === chosen);
+  const silence = useSilence(chosen, shown);
   const one = useCertainty(shown.length === 1 && !period?.answer ? chosen : null, period);
   if (!list) return html`<section class="trust" aria-label="What is known"><span class="soft">${outage.value ?? "Asking what is known …"}</span></section>`;
   const known = period?.answer ? knownBy(period) : one ?? knownOf(shown, period);
@@ -33,15 +36,22 @@ export function Trust() {
   const missed = missedNow(shown, known.until);
   const verdict = verdictOf(known, shown, missed);
   return html`<section class="trust ${isStale.value ? "stale" : ""}" aria-label="What is known">
-    <span class="trust-verdict" aria-live="polite"><${Part} tone=${verdict.tone} term=${verdict.term}>${verdict.word}<//>
+    <span class="trust-verdict" aria-live="polite"><span class="soft">Recording:</span> <${Part} tone=${verdict.tone} term=${verdict.term}>${verdict.word}<//>
     ${shown.length > 0 && html`<${Part} tone=${known.doubts.length ? "warn" : "good"} term="sound">${known.doubts.length ? "not sound" : "sound"}<//>`}</span>
-    <span class="trust-period">${chosen ? html`<${Value} cut>${chosen}<//>` : "all virtual hosts"}, ${periodText(known, period)}</span>
+    <span class="trust-period">${chosen ? html`<${Value} cut>${chosen}<//>` : hostsText(list)}, ${periodText(known, period)}</span>
+    ${silence && !outage.value && html`<span class="warn-text"><span class="off-phone">No message recorded since ${moment(silence)} (${ageOf(silence)})</span><span class="on-phone">No message for ${ageOf(silence)}</span></span>`}
     ${missed && !idle && html`<span class="badge warn trust-missed" title=${missed.names}><bdi class="cut">${missed.names}</bdi> <span class="nowrap">${missed.verb} not being recorded</span></span>`}
     <${Why} known=${known} />
     <${Age} at=${at} />
     ${!helpRead.value && html`<button class="button small quiet" onClick=${() => (helpOpen.value = true)}>New here?</button>`}
     ${idle && html`<${IdleTrace} trace=${idle} />`}
   </section>`;
+}
+
+/** `all virtual hosts`, or how many of them have a record. */
+function hostsText(list) {
+  const all = new Set([...user.value.vhosts, ...list.map((trace) => trace.vhost)]).size;
+  return list.length < all ? `${count(list.length)} of ${plural(all, "virtual host")}` : "all virtual hosts";
 }
 
 /** A part of the verdict, which stands out only where something is not right. */
@@ -95,11 +105,11 @@ function missedNow(shown, until) {
 }
 
 function verdictOf({ gaps, gap_count: all, since, until, known_since: from }, shown, missed) {
-  if (!shown.length) return { tone: "", word: "unknown: not traced", term: "unknown" };
+  if (!shown.length) return { tone: "", word: "unknown, not traced", term: "unknown" };
   const chosen = gaps.filter(isChosen).length;
   const now = !since && !until && !missed && completeSince(gaps, chosen);
   if (now) return { tone: "", word: `complete since ${moment(now)}; ${plural(all, "earlier gap")}`, term: "complete" };
-  if (all > chosen) return { tone: "warn", word: `incomplete: ${plural(all - chosen, "gap")}`, term: "complete" };
+  if (all > chosen) return { tone: "warn", word: `incomplete, ${plural(all - chosen, "gap")}`, term: "complete" };
   if (chosen) return { tone: "", word: "partial by choice", term: "partial" };
   if (since && from && Date.parse(since) < Date.parse(from)) {
     return { tone: "", word: `unknown before ${dateTime(from)}`, term: "unknown" };
@@ -116,7 +126,7 @@ function completeSince(gaps, chosen) {
 
 function periodText({ since, until }, period) {
   if (!since && !until) return "all that was recorded";
-  const times = `${since ? moment(since) : "the beginning"} to ${until ? moment(until) : "now"}`;
+  const times = since && until ? span(since, until) : `${since ? moment(since) : "the beginning"} to ${until ? moment(until) : "now"}`;
   return period?.what ? `${period.what}: ${times}` : times;
 }
 

@@ -14,11 +14,11 @@ import { savePicture } from "./picture.js";
 import { allLanes, alone, explained, grouping, listed, live, toggleLegend, toggleList, toggleLive } from "./stage.js";
 
 const ROW_KINDS = [
-  ["time", "Wall clock"],
+  ["time", "Wall clock", "In the order of time: long silences are cut (⋮), close events are kept apart"],
   ["lamport", "Lamport"],
 ];
 const LANES = [
-  ["view", "In view", "Lanes without anything in view are folded away"],
+  ["view", "In view", "Lanes without events in view are hidden"],
   ["all", "All"],
 ];
 
@@ -137,7 +137,7 @@ export function Foot({ stage }) {
   return html`<div class="rows-foot">
     <span>${count(events)} of ${count(loaded)} loaded events in view, #${model.id[0]} to #${model.id[loaded - 1]}
       ${far ? " · zoom in to see messages" : ""}
-      ${scene.foldedAway > 0 && ` · ${plural(scene.foldedAway, "lane")} without any folded away`}
+      ${scene.foldedAway > 0 && ` · ${plural(scene.foldedAway, "lane")} without events in view ${scene.foldedAway === 1 ? "is" : "are"} hidden`}
       ${scene.missing.length > 0 && html`<${Missing} ids=${scene.missing} loader=${loader} />`}</span>
     ${stage.trace.value?.doubts.length > 0 && html`<span>Not sound: concurrent means as far as is known</span>`}
     <span class="diagram-legend">

@@ -44,8 +44,7 @@ function paintStubs(context, scene, palette, first, last) {
     context.lineTo(x - 3, y - 5);
   }
   context.setLineDash([3, 3]);
-  context.strokeStyle = palette.arrow;
-  context.lineWidth = 1.25;
+  Object.assign(context, { strokeStyle: palette.arrow, lineWidth: 1.25 });
   context.stroke();
   context.setLineDash([]);
 }
@@ -94,7 +93,7 @@ function paintDot(context, kind, palette, radius, x, y) {
   context.globalAlpha = 1;
 }
 
-function circle(context, x, y, radius) {
+export function circle(context, x, y, radius) {
   context.beginPath();
   context.arc(x, y, radius, 0, 2 * Math.PI);
 }

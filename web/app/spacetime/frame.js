@@ -1,5 +1,6 @@
 // The frame of the events: lanes, row labels, cut silences, gaps, and the minimap at the side.
 import { said, seconds, time } from "../core/format.js";
+import { drawLine } from "../ui/fitted.js";
 import { placeOf } from "./layout.js";
 import { NONE } from "./model.js";
 import { GUTTER } from "./view.js";
@@ -21,8 +22,7 @@ function paintLanes(context, { view, lanes, groups }, palette) {
     const to = view.x(group.to - 0.5);
     if (to > from) context.fillRect(from, 0, to - from, view.height);
   });
-  context.lineWidth = 1;
-  context.globalAlpha = 0.6 * Math.min(1, view.lanePixels / 12);
+  Object.assign(context, { lineWidth: 1, globalAlpha: 0.6 * Math.min(1, view.lanePixels / 12) });
   palette.services.forEach((color, service) => {
     context.beginPath();
     lanes.forEach((lane, n) => {
@@ -41,11 +41,7 @@ function paintLanes(context, { view, lanes, groups }, palette) {
 function paintLabels(context, scene, palette, first, last) {
   const { view, rows, model, kind } = scene;
   context.font = "11px Inter, sans-serif";
-  context.textAlign = "right";
-  context.textBaseline = "middle";
-  context.fillStyle = palette.soft;
-  context.strokeStyle = palette.line;
-  context.lineWidth = 1;
+  Object.assign(context, { textAlign: "right", textBaseline: "middle", fillStyle: palette.soft, strokeStyle: palette.line, lineWidth: 1 });
   context.beginPath();
   let free = -Infinity;
   for (let k = first; k < last; ) {
@@ -66,10 +62,7 @@ function paintLabels(context, scene, palette, first, last) {
 
 function paintCuts(context, { rows, view }, palette) {
   if (view.rowPixels * LEAST_LABEL_ROWS < 2 * LEAST_LABEL_PIXELS) return;
-  context.textAlign = "right";
-  context.textBaseline = "middle";
-  context.font = "italic 11px Inter, sans-serif";
-  context.fillStyle = palette.faint;
+  Object.assign(context, { textAlign: "right", textBaseline: "middle", font: "italic 11px Inter, sans-serif", fillStyle: palette.faint });
   for (const cut of rows.cuts) {
     const y = view.y(cut.y);
     if (y < -10 || y > view.height + 10) continue;
@@ -82,21 +75,10 @@ export function paintGaps(context, { gaps, view }, palette) {
   for (const gap of gaps) {
     const y = Math.round(view.y((gap.from + gap.to) / 2)) + 0.5;
     if (view.y(gap.to) < -10 || view.y(gap.from) > view.height + 10) continue;
-    context.globalAlpha = 0.12;
-    context.fillStyle = palette.warn;
+    Object.assign(context, { globalAlpha: 0.12, fillStyle: palette.warn });
     context.fillRect(GUTTER, view.y(gap.from), view.width - GUTTER, view.y(gap.to) - view.y(gap.from));
-    context.globalAlpha = 1;
-    context.strokeStyle = palette.warn;
-    context.lineWidth = 1.5;
-    context.setLineDash([8, 5]);
-    context.beginPath();
-    context.moveTo(GUTTER, y);
-    context.lineTo(view.width, y);
-    context.stroke();
-    context.setLineDash([]);
-    context.font = "600 11px Inter, sans-serif";
-    context.textAlign = "left";
-    context.textBaseline = "bottom";
+    drawLine(context, [GUTTER, y, view.width, y], { globalAlpha: 1, strokeStyle: palette.warn, lineWidth: 1.5 }, [8, 5]);
+    Object.assign(context, { font: "600 11px Inter, sans-serif", textAlign: "left", textBaseline: "bottom" });
     const text = `gap: ${said(gap.reason)}`.slice(0, 120);
     context.fillStyle = palette.ground;
     context.fillRect(GUTTER + 4, y - 18, context.measureText(text).width + 8, 16);
@@ -136,8 +118,7 @@ export function paintMinimap(context, scene, bins, palette, { width, height }) {
   }
   const top = Math.max(0, y(view.top));
   const bottom = Math.min(height, Math.max(y(view.bottom), top + 8));
-  context.strokeStyle = palette.past;
-  context.lineWidth = 2;
+  Object.assign(context, { strokeStyle: palette.past, lineWidth: 2 });
   context.strokeRect(2, top + 1, width - 4, Math.max(6, bottom - top - 2));
 }
 

@@ -20,18 +20,21 @@ export function LaneHeads({ stage }) {
   const last = Math.min(lanes.length, Math.ceil(view.laneAt(view.width)) + 1, first + MOST_HEADS);
   const labelled = view.lanePixels >= LEAST_LABEL;
   const slanted = isSlanted(view);
-  return html`<div class="lane-heads ${slanted && labelled ? "slanted" : ""}" style=${{ width: `${view.width}px` }}>
+  const isPlain = labelled && groups.every(({ from, to, collapsed }) => to - from === 1 && !collapsed); // a group's head would say the same again
+  return html`<div class="lane-heads ${slanted && labelled ? "slanted" : ""} ${isPlain ? "plain" : ""}" style=${{ width: `${view.width}px` }}>
     <div class="lane-groups">
-      ${groups.map((group) => html`<${GroupHead} key=${group.key} group=${group} groups=${groups} view=${view} />`)}
+      ${!isPlain && groups.map((group) => html`<${GroupHead} key=${group.key} group=${group} groups=${groups} view=${view} />`)}
     </div>
     ${labelled &&
     lanes.slice(first, last).map((lane, n) => {
       const x = view.x(first + n);
       if (x < GUTTER) return null;
       const width = slanted ? undefined : `${view.lanePixels}px`;
+      // A narrow lane's group has no room for its name.
+      const isOnly = (slanted || isPlain) && lane.name !== undefined && groups.some(({ from, to }) => from === first + n && to === from + 1);
       return html`<span class="lane-label" key=${first + n} title=${visible(lane.title)}
         style=${{ left: `${x}px`, width, "--tone": serviceTone(lane.service) }}>
-        <bdi class="cut">${lane.folded ? "" : visible(lane.label)}</bdi></span>`;
+        <bdi class="cut">${lane.folded ? "" : visible(isOnly ? lane.name : lane.label)}</bdi></span>`;
     })}
   </div>`;
 }

@@ -87,16 +87,17 @@ export const GROUPINGS = [
 
 /**
  * One lane for each participant, side by side within its group; a collapsed group is one lane. While it was not
- * chosen which are (`collapsed` is null), all are where there would be more than MOST_LANES.
+ * chosen which are (`collapsed` is null), all are where there would be more than MOST_LANES, but for those of the
+ * participants in `first`, which stand at the left.
  * `participants` as in the API (until they are known `model` has their names), `services` of them, `places` as
  * from `placesOf`; `shown` are the numbers that get a lane.
  * `{lanes: [{label, title, folded, name, service}], groups: [{key, from, to, collapsed, size, service}],
  * laneOf: Map}`; `name` is that of its service, if it has one, and `service` the number of its colour, or 0.
  */
-export function arrange({ model, participants, services, places, grouping, collapsed }, shown) {
+export function arrange({ model, participants, services, places, grouping, collapsed, first }, shown) {
   const known = new Map(participants.map((p) => [p.participant, p]));
   const groups = new Map();
-  for (const number of [...shown].sort((a, b) => places.get(a) - places.get(b))) {
+  for (const number of [...shown].sort((a, b) => first.has(b) - first.has(a) || places.get(a) - places.get(b))) {
     const who = known.get(number);
     const key = groupOf(who, grouping);
     if (!groups.has(key)) groups.set(key, []);
@@ -107,7 +108,7 @@ export function arrange({ model, participants, services, places, grouping, colla
   const heads = [];
   const laneOf = new Map();
   for (const [key, members] of groups) {
-    const folded = grouping !== "none" && (collapsed ? collapsed.has(key) : isCrowded && members.length > 1);
+    const folded = grouping !== "none" && (collapsed ? collapsed.has(key) : isCrowded && members.length > 1 && !members.some(({ number }) => first.has(number)));
     const from = lanes.length;
     const name = members.every((one) => one.name === members[0].name) ? members[0].name : undefined;
     for (const member of members) {

@@ -32,6 +32,7 @@ const SIGNS = [
     [html`<${Line} />`, "message: from its publish to a delivery"],
     [html`<${Line} tone="var(--ink)" dash="5 4" />`, "link: the publish names this as its cause"],
     [html`<${Sign}><path d="M8 2L19 13" stroke="var(--ink-faint)" stroke-dasharray="3 3" /><//>`, "its cause is not among the events here"],
+    [html`<${Line} tone="var(--warn)" dash="2 4" />`, "message that waits, towards a consumer of its queue"],
     [html`<${Line} tone="var(--link)" width="2" />`, "past of the open event"],
     [html`<${Line} tone="var(--good)" width="2" />`, "future of the open event"],
     [html`<${Line} tone="var(--pin-a)" width="2" />`, "chain or conversation"],

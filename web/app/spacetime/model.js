@@ -4,7 +4,7 @@
 // Loaded events are always one unbroken span of ids of one virtual host. Id order is a linear
 // extension of happens-before, so every path between two loaded events runs through loaded ones:
 // answers about two loaded events are exact.
-import { toMicros, visible } from "../core/format.js";
+import { exchangeName, toMicros, visible } from "../core/format.js";
 import { about, ACTS } from "../ui/marks.js";
 
 export const NONE = -1;
@@ -23,6 +23,7 @@ const COLUMNS = {
   received: Uint8Array,
   match: Uint8Array,
   label: Int32Array, // index into `labels`
+  key: Int32Array, // index of the routing key there, or of the exchange without one
   who: Int32Array, // index of the participant's name there
 };
 
@@ -129,6 +130,7 @@ export class Model {
     this.received[index] = event.type === "received" ? 1 : 0;
     this.match[index] = MATCH[event.match] ?? 0;
     this.label[index] = this.labelNumber(about(event));
+    this.key[index] = this.labelNumber(visible(event.routing_keys?.[0] || exchangeName(event.exchange ?? "")));
     this.who[index] = this.labelNumber(event.participant_name);
     if (event.type_name) this.types.set(event.id, event.type_name);
   }
@@ -183,6 +185,11 @@ export class Model {
       at: this.at[index],
       text: this.labels[this.label[index]],
     };
+  }
+
+  /** The type of an event's message, or else its routing key. */
+  messageName(index) {
+    return this.types.get(this.received[index] ? this.causeId[index] : this.id[index]) ?? this.labels[this.key[index]];
   }
 
   /** The first loaded delivery of a publish, or the first publish that names a delivery, or NONE. */

@@ -1,8 +1,10 @@
 // Draws the view. Everything of one style goes into one path: drawing lines is cheap on a
 // canvas, changing styles is not.
+import { ageOf, shortened } from "../core/format.js";
+import { drawLine } from "../ui/fitted.js";
 import { channels, color, packed } from "../ui/color.js";
 import { CHAIN, FUTURE, PAST, SELF } from "./causality.js";
-import { DOT, paintDensity, paintDots } from "./dots.js";
+import { circle, DOT, paintDensity, paintDots } from "./dots.js";
 import { paintFrame, paintGaps } from "./frame.js";
 import { placeOf } from "./layout.js";
 import { NONE } from "./model.js";
@@ -63,10 +65,54 @@ export function paint(context, scene, palette) {
   const arrows = paintArrows(context, scene, palette, far);
   if (far) paintDensity(context, scene, palette, first, last);
   else paintDots(context, scene, palette, first, last);
+  paintWaits(context, scene, palette);
+  if (!far) paintNames(context, scene, palette);
   paintGaps(context, scene, palette);
   paintChosen(context, scene, palette);
   context.restore();
   return { events: last - first, arrows, far, kind: scene.kind, lanes: scene.lanes };
+}
+
+const NAME_HEIGHT = 14;
+
+/** The names of messages, above their publishes to the right, as far as they leave each other room. */
+function paintNames(context, scene, palette) {
+  const { model, marks } = scene;
+  const drawn = [];
+  Object.assign(context, { font: "11px Inter, sans-serif", textAlign: "left", textBaseline: "middle" });
+  for (const i of scene.withNames().filter((one) => !marks || marks[one])) {
+    const at = position(scene, i);
+    const text = at && shortened(model.messageName(i), Math.max(6, Math.floor(scene.view.lanePixels / 6)));
+    const box = at && { x: at.x + 7, y: at.y - NAME_HEIGHT - 2, width: context.measureText(text).width + 6 };
+    if (!box || drawn.some((one) => Math.abs(one.y - box.y) < NAME_HEIGHT && one.x < box.x + box.width && box.x < one.x + one.width)) continue;
+    drawn.push(box);
+    tag(context, box, text, palette.ground, palette.soft);
+  }
+}
+
+function tag(context, { x, y, width }, text, ground, ink) {
+  Object.assign(context, { globalAlpha: 0.85, fillStyle: ground });
+  context.fillRect(x, y, width, NAME_HEIGHT);
+  Object.assign(context, { globalAlpha: 1, fillStyle: ink });
+  context.fillText(text, x + 3, y + NAME_HEIGHT / 2 + 0.5);
+}
+
+/** Messages that wait, to whoever takes from their queue, and for how long. */
+function paintWaits(context, scene, palette) {
+  const { model, view, rows, laneOf } = scene;
+  for (const { id, since, to } of scene.waits) {
+    const [index, lane] = [model.indexOf(id), laneOf[to[0]] ?? NONE];
+    if (index === NONE || lane === NONE) continue;
+    const [x, y] = [view.x(lane), Math.min(view.height - 12, view.y(rows.height) + 20)];
+    const source = laneOf[model.participant[index]]; // may be folded away
+    const begin = Math.max(-HEAD, view.y(rows.y[index]));
+    if (y < begin) continue;
+    drawLine(context, [view.x(source === NONE ? lane : source), begin, x, y], { strokeStyle: palette.warn, lineWidth: 1.5 }, [2, 4]);
+    Object.assign(context, { font: "600 11px Inter, sans-serif", textAlign: "left", textBaseline: "middle" });
+    const text = `waiting ${ageOf(since)}`;
+    const width = context.measureText(text).width + 6;
+    tag(context, { x: Math.max(GUTTER, Math.min(x + 8, view.width - width)), y: y - NAME_HEIGHT / 2, width }, text, palette.ground, palette.warn);
+  }
 }
 
 function paintArrows(context, scene, palette, far) {
@@ -140,8 +186,7 @@ function strokeArrows(context, scene, edges, style, n, far) {
     if (x1 === x2) for (const offset of offsets) bulge(context, x1 + offset, y1, y2, out);
     else arrow(context, x1, y1, x2, y2, offsets, heads);
   }
-  context.globalAlpha = style.alpha;
-  context.strokeStyle = style.color;
+  Object.assign(context, { globalAlpha: style.alpha, strokeStyle: style.color });
   context.lineWidth = Math.min(style.width, 1 / context.getTransform().a);
   context.stroke();
   context.globalAlpha = 1;
@@ -218,14 +263,10 @@ function paintChosen(context, scene, palette) {
   for (const { index, letter } of pins) {
     const at = position(scene, index);
     if (!at) continue;
-    context.beginPath();
-    context.arc(at.x + 13, at.y - 9, 8, 0, 7);
+    circle(context, at.x + 13, at.y - 9, 8);
     context.fillStyle = palette.pins[letter];
     context.fill();
-    context.fillStyle = palette.ground;
-    context.font = "700 10px Inter, sans-serif";
-    context.textAlign = "center";
-    context.textBaseline = "middle";
+    Object.assign(context, { fillStyle: palette.ground, font: "700 10px Inter, sans-serif", textAlign: "center", textBaseline: "middle" });
     context.fillText(letter, at.x + 13, at.y - 8.5);
   }
 }
@@ -238,18 +279,15 @@ function chosenArrow(context, scene, { from, to }, color) {
   context.beginPath();
   if (a === b) bulge(context, x1, y1, y2, bulgeOf(view));
   else arrow(context, x1, y1, x2, y2, [0], false);
-  context.strokeStyle = color;
-  context.lineWidth = 2;
+  Object.assign(context, { strokeStyle: color, lineWidth: 2 });
   context.stroke();
 }
 
 function halo(context, scene, index, color, width) {
   const at = position(scene, index);
   if (!at) return;
-  context.beginPath();
-  context.arc(at.x, at.y, 9, 0, 7);
-  context.strokeStyle = color;
-  context.lineWidth = width;
+  circle(context, at.x, at.y, 9);
+  Object.assign(context, { strokeStyle: color, lineWidth: width });
   context.stroke();
 }
 

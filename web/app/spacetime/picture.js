@@ -51,10 +51,7 @@ function draw(context, stage) {
   paint(context, scene, palette);
   context.restore();
   paintNames(context, scene, palette);
-  context.font = "11px Inter, sans-serif";
-  context.textAlign = "left";
-  context.textBaseline = "middle";
-  context.fillStyle = palette.soft;
+  Object.assign(context, { font: "11px Inter, sans-serif", textAlign: "left", textBaseline: "middle", fillStyle: palette.soft });
   const { model } = scene;
   const span = `${dateTime(model.at[0] / 1000)} to ${dateTime(model.at[model.length - 1] / 1000)}`;
   context.fillText(`${stage.subset ? said(stage.subset.sentence) : visible(vhost)} · ${span} · rabbitmq-itc`, 10, height - FOOT / 2);
@@ -62,9 +59,7 @@ function draw(context, stage) {
 
 /** The name of each lane, slanted, in the ink of text and with a dot in the colour of its service. */
 function paintNames(context, { view, lanes }, palette) {
-  context.font = "12px Inter, sans-serif";
-  context.textAlign = "left";
-  context.textBaseline = "middle";
+  Object.assign(context, { font: "12px Inter, sans-serif", textAlign: "left", textBaseline: "middle" });
   lanes.forEach((lane, n) => {
     const x = view.x(n);
     if (x < GUTTER || x > view.width) return;

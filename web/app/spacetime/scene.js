@@ -10,6 +10,8 @@ import { Services } from "./services.js";
 import { bulgeOf, View } from "./view.js";
 
 const MOST_ENDS = 6000;
+const LEAST_NAMED = 48; // pixels of a lane in which messages have names
+export const MOST_NAMED = 200;
 const ends = new Int32Array(MOST_ENDS);
 
 /** The distance of a point from a line between two others. */
@@ -45,6 +47,8 @@ export class Scene {
     this.groups = [];
     this.laneOf = new Int32Array(0); // by participant; NONE where it has no lane
     this.serviceOf = new Int32Array(0); // by participant; 0 where it is not known
+    this.first = new Set(); // participants whose lanes are always there, at the left
+    this.waits = []; // {id, since, to}: messages that wait, and who takes from their queue
     this.folding = false; // whether participants without anything in view have no lane
     this.shown = null; // the participants that have a lane while others are folded away
     this.marks = null;
@@ -81,8 +85,8 @@ export class Scene {
 
   arrange() {
     const { model, view } = this;
-    const loaded = [...model.lastOf.keys()];
-    const shown = this.folding && this.shown ? loaded.filter((number) => this.shown.has(number)) : loaded;
+    const loaded = [...new Set([...model.lastOf.keys(), ...(model.length ? this.first : [])])];
+    const shown = this.folding && this.shown ? loaded.filter((number) => this.shown.has(number) || this.first.has(number)) : loaded;
     this.place(loaded);
     const arranged = arrange(this, shown);
     this.lanes = arranged.lanes;
@@ -129,7 +133,7 @@ export class Scene {
 
   /** The number of participants without a lane because nothing of theirs is in view. */
   get foldedAway() {
-    return this.folding && this.shown ? this.model.lastOf.size - this.shown.size : 0;
+    return this.folding && this.shown ? [...this.model.lastOf.keys()].filter((number) => !this.shown.has(number) && !this.first.has(number)).length : 0;
   }
 
   /** Folds away the lanes without anything in view; drawn events keep their lanes until then. */
@@ -257,6 +261,13 @@ export class Scene {
     this.shown?.add(this.model.participant[index]);
     if (this.laneOf[this.model.participant[index]] === NONE) this.arrange();
     this.view.reveal(this.rows.y[index], this.laneOf[this.model.participant[index]], options);
+  }
+
+  /** Indexes of the publishes in view that have names: none where there is no room. */
+  withNames() {
+    const { rows, view, model } = this;
+    const isFull = view.lanePixels < LEAST_NAMED || placeOf(rows, view.bottom) - placeOf(rows, view.top) > MOST_NAMED;
+    return isFull ? [] : this.inView(MOST_NAMED).filter((i) => !model.received[i]);
   }
 
   /** Indexes of the events in view, by row, at most `most`. */

@@ -18,7 +18,9 @@ import { FORM } from "./model.js";
 import { alone, explained, listed, live, Stage } from "./stage.js";
 import { askedIn, loadSubset } from "./subset.js";
 import { Tip } from "./tip.js";
+import { loadWaits } from "./waits.js";
 
+const WAITS_SECONDS = 30;
 const MOST_NAMED = 5000; // participants beyond these are shown by number alone
 
 export default function SpaceTime() {
@@ -114,5 +116,7 @@ function useStage(name, subset) {
     return () => stage.close();
   }, [stage]);
   useEffect(() => stage.name(participants ?? []), [stage, participants]);
+  const waits = useResource((s) => loadWaits(name, subset, s), [name, subset], { every: WAITS_SECONDS }).data;
+  useEffect(() => waits && stage.wait(waits), [stage, JSON.stringify(waits?.waits)]);
   return stage;
 }

@@ -8,13 +8,13 @@
 import { computed, effect, signal, untracked } from "../../vendor/signals.js";
 import { shownTheme } from "../core/preferences.js";
 import { api } from "../core/api.js";
-import { typeOf } from "../core/message-type.js";
+import { saidType, typeOf } from "../core/message-type.js";
 import { openEvent, param, patch, pinnedA, pinnedB, route, view } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { Loader } from "./loader.js";
 import { Model, NONE } from "./model.js";
 import { palette } from "./painter.js";
-import { Scene } from "./scene.js";
+import { MOST_NAMED, Scene } from "./scene.js";
 
 const VIEW = "space-time";
 const EDGE_SCREENS = 1; // more is fetched this near to the end of the loaded events
@@ -144,6 +144,15 @@ export class Stage {
   /** `participants` as in the API: they name and group the lanes. */
   name(participants) {
     this.participants.value = participants;
+  }
+
+  /** Takes messages that wait, and participants that are looked for first, as from `loadWaits`. */
+  wait({ first, waits }) {
+    const { length } = this.scene.lanes;
+    Object.assign(this.scene, { first, waits });
+    this.arrange();
+    if (this.alone && this.placed && this.scene.lanes.length !== length) this.fit();
+    this.redraw();
   }
 
   arrange() {
@@ -294,13 +303,20 @@ export class Stage {
     const { model } = this;
     const publish = what.named ? what.to : model.received[what.from] ? model.cause[what.from] : what.from;
     const id = publish === NONE ? null : model.id[publish];
-    if (!id || model.types.has(id)) return;
-    this.typeTimer = setTimeout(async () => {
-      const event = await api.event(id, this.loader.abort.signal).catch(() => null);
-      if (!event) return; // the tip goes without
-      model.types.set(id, typeOf(event));
-      this.types.value += 1;
-    }, ASK_TYPE_MS);
+    if (!id || model.types.get(id)) return;
+    this.typeTimer = setTimeout(() => this.learnTypes([id], { page_size: 1 }), ASK_TYPE_MS);
+  }
+
+  /** Asks for the types of these publishes: of one with its body, which may name the type, where `form` does not say otherwise. */
+  async learnTypes(ids, form = { columns: "id,exchange,routing_keys,properties", payload: "none", page_size: MOST_NAMED }) {
+    if (!ids.length) return;
+    const { types } = this.model;
+    const asked = { vhost: this.vhost, type: "published", after: Math.min(...ids) - 1, ...form };
+    const events = await api.events(asked, this.loader.abort.signal).catch(() => []); // the tip goes without
+    for (const event of events) types.set(event.id, form.payload ? saidType(event) : typeOf(event));
+    for (const id of ids) if (!types.has(id)) types.set(id, null);
+    this.types.value += 1;
+    if (this.isOpen()) this.redraw();
   }
 
   choose(index) {
@@ -331,6 +347,7 @@ export class Stage {
     const { lanes } = scene;
     scene.foldLanes();
     if (scene.lanes.length !== lanes.length) this.redraw();
+    this.learnTypes(scene.withNames().map((i) => this.model.id[i]).filter((id) => !this.model.types.has(id)));
     if (this.alone) return; // that is fitted, and small
     patch({ at: String(middle.id), zoom: scene.view.rowPixels.toPrecision(3) }, { replace: true });
   }

@@ -61,6 +61,7 @@ async function loadConversation({ event, via }, signal) {
     since: pages[0].began_at,
     until: certainUntil(pages[0]),
     pins: [],
+    copies: pages.flatMap((page) => page.messages.flatMap(({ event: id, copies }) => copies.map((copy) => ({ id, ...copy })))),
     events: withLamport(unique(found).sort((x, y) => x.id - y.id)),
     truncated: pages.at(-1).truncated,
     answer: pages[0],

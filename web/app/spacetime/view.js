@@ -3,6 +3,7 @@
 
 export const GUTTER = 92; // for the row labels
 const MARGIN_ROWS_PIXELS = 40;
+const FIT_PIXELS = 24; // above all rows and below, for the names of the first and for what waits
 const LEAST_LANE = 3;
 const MOST_LANE = 420;
 const DEFAULT_LANE = 52;
@@ -93,8 +94,8 @@ export class View {
   }
 
   fit() {
-    this.rowPixels = Math.min(MOST_ROW, this.height / Math.max(1, this.rows + 2));
-    this.top = -1;
+    this.rowPixels = Math.min(MOST_ROW, Math.max(1, this.height - 2 * FIT_PIXELS) / Math.max(1, this.rows));
+    this.top = -FIT_PIXELS / this.rowPixels;
     this.left = 0;
     this.spread = false;
     if (this.lanes) this.lanePixels = Math.min(MOST_LANE, (this.width - GUTTER) / this.lanes);

@@ -7,7 +7,7 @@ import { toMicros } from "../core/format.js";
 import { hasEnded, useJob } from "../core/jobs.js";
 import { attempt } from "../core/notices.js";
 import { JobProgress } from "../ui/job-progress.js";
-import { add, addDeath, addPublishes, emptyFlows, NOBODY } from "./flows.js";
+import { add, addDeath, addPublishes, addRejection, emptyFlows, NOBODY } from "./flows.js";
 
 /** `topology` as in the API. Flows as in flows.js, and `deliveries` by publisher. */
 export function countedFlows(topology) {
@@ -29,7 +29,11 @@ export function countedFlows(topology) {
     addFlow(nodes.receivers, [flow.receiver], about);
     addFlow(links[1], [flow.queue, flow.receiver], about);
   }
-  for (const death of deaths) addDeath(flows, death);
+  for (const death of deaths) {
+    addDeath(flows, death);
+    const ways = [...links[1].values()].filter(({ from }) => from === death.queue);
+    if (death.reason === "rejected" && ways.length === 1) addRejection(flows, { queue: death.queue, receiver: ways[0].to }, death.messages);
+  }
   for (const flow of programs) addProgram(flows, flow);
   return {
     ...flows,

@@ -10,69 +10,45 @@ import { flowing, NOBODY, percentiles, waitsOf } from "./flows.js";
 const MOST_ROWS = 100;
 const WAIT_NOTE =
   "waiting: from a message's publish to its delivery; handling: from there to the publish that names the delivery as its cause, where one does";
-const SHARES = ["p50", "p95", "p99"];
+const SHARES = ["median", "p90"];
 
-const Waits = ({ of }) =>
-  SHARES.map((name) => html`<td class="number" key=${name}>${of ? passed(of[name]) : "–"}</td>`);
+const TIMES = "#Waiting, median|#9 of 10|#Handling, median|#9 of 10";
+const Times = ({ of }) => SHARES.map((name) => html`<td class="number" key=${name}>${of ? passed(of[name]) : "–"}</td>`);
 
 /** The handling times of a receiver for a queue's messages. */
-function handlingOf(flows, queue, receiver) {
+function handlingOf(flows, { queue, receiver }) {
   const program = flows.programs.get(`${queue}\n${receiver}`);
   return program?.seconds ?? percentiles(program?.waits);
 }
 
-function InProgram({ flows, queue, receiver }) {
-  const of = handlingOf(flows, queue, receiver);
-  return html`<td class="number">${of ? passed(of.p50) : "–"}</td><td class="number">${of ? passed(of.p95) : "–"}</td>`;
-}
-
-/** Sort keys of the two columns of handling; `ends` gives a row's queue and receiver. */
-const handled = (flows, ends) => ["p50", "p95"].map((share) => (row) => handlingOf(flows, ...ends(row))?.[share]);
+/** Sort keys of the two columns of handling. */
+const handled = (flows) => SHARES.map((share) => (row) => handlingOf(flows, row)?.[share]);
 
 const QueueCell = ({ vhost, queue }) => html`<td class="name"><${Queue} vhost=${vhost} name=${queue} /></td>`;
 
-export function DeliveriesTable({ flows, vhost }) {
-  const rows = busiest(flows.links[1]);
-  return html`<${Panel} title="Queues to receivers" flush note=${WAIT_NOTE}>
-    <${Table} label="Queues to receivers" heads="Queue|Receiver|#Deliveries|#Rate|#Unmatched|#Waiting p50|#p95|#p99|#Handling p50|#p95" rows=${rows}
-        by=${["from", "to", "count", "count", "unmatched", ...SHARES.map((share) => (link) => waitsOf(link)?.[share]), ...handled(flows, ({ from, to }) => [from, to])]}>
-      ${(link) => html`<tr key=${`${link.from}\n${link.to}`}>
-          <${QueueCell} vhost=${vhost} queue=${link.from} />
-          <td class="name"><${Value}>${link.to}<//></td>
-          <td class="number">${count(link.count)}</td>
-          <td class="number">${flowing(link.count, flows.seconds)}</td>
-          <td class="number">${link.unmatched
-            ? html`<a href=${href("events", { vhost, queue: link.from, match: "unmatched" })}>${count(link.unmatched)}</a>`
-            : "0"}</td>
-          <${Waits} of=${waitsOf(link)} />
-          <${InProgram} flows=${flows} queue=${link.from} receiver=${link.to} />
-        </tr>`}
-    <//>
-  <//>`;
-}
+const Publisher = ({ name }) => html`<td class="name">${name == null || name === NOBODY ? html`<span class="soft">not observed</span>` : html`<${Value}>${name}<//>`}</td>`;
 
-/** As counted by a job, each publisher by itself: percentiles of several cannot be combined. */
-export function CountedDeliveriesTable({ flows, vhost, period }) {
-  const rows = flows.deliveries.slice(0, MOST_ROWS);
+/** Deliveries; as `counted` by a job, those of each publisher by itself: percentiles of several cannot be combined. */
+export function DeliveriesTable({ flows, vhost, period = {}, counted }) {
+  const title = counted ? "Publishers to consumers" : "Queues to consumers";
+  const rows = counted ? flows.deliveries.slice(0, MOST_ROWS)
+    : busiest(flows.links[1]).map((link) => ({ ...link, queue: link.from, receiver: link.to, messages: link.count, seconds: waitsOf(link) }));
   const link = (filters) => href("events", { vhost, ...filters, ...period });
-  return html`<${Panel} title="Publishers to receivers" flush note=${WAIT_NOTE}>
-    <${Table} label="Publishers to receivers"
-        heads="Publisher|Exchange|Queue|Receiver|#Deliveries|#Rate|#Redelivered|#Dead-lettered|#Unmatched|#Waiting p50|#p95|#p99|#Handling p50|#p95" rows=${rows}
-        by=${["publisher", "exchange", "queue", "receiver", "messages", "messages", "redelivered", "dead_lettered", "unmatched", ...SHARES.map((share) => ({ seconds }) => seconds?.[share]), ...handled(flows, ({ queue, receiver }) => [queue, receiver])]}>
+  const by = ["queue", "receiver", "messages", "messages", ...(counted ? ["redelivered", "dead_lettered"] : []), "unmatched", ...SHARES.map((share) => ({ seconds }) => seconds?.[share]), ...handled(flows)];
+  return html`<${Panel} title=${title} flush note=${WAIT_NOTE}>
+    <${Table} label=${title} heads=${`${counted ? "Publisher|Exchange|" : ""}Queue|Consumer|#Deliveries|#Rate|${counted ? "#Redelivered|#Dead-lettered|" : ""}#Unmatched|${TIMES}`} rows=${rows}
+        by=${counted ? ["publisher", "exchange", ...by] : by}>
       ${(flow) => html`<tr key=${`${flow.publisher}\n${flow.exchange}\n${flow.queue}\n${flow.receiver}`}>
-          <td class="name">${flow.publisher == null ? html`<span class="soft">not observed</span>` : html`<${Value}>${flow.publisher}<//>`}</td>
-          <td class="name"><a href=${link({ exchange: flow.exchange })}>${exchangeName(flow.exchange)}</a></td>
+          ${counted && html`<${Publisher} name=${flow.publisher} />
+          <td class="name"><a href=${link({ exchange: flow.exchange })}>${exchangeName(flow.exchange)}</a></td>`}
           <${QueueCell} vhost=${vhost} queue=${flow.queue} />
           <td class="name"><${Value}>${flow.receiver}<//></td>
           <td class="number">${count(flow.messages)}</td>
           <td class="number">${flowing(flow.messages, flows.seconds)}</td>
-          <td class="number">${count(flow.redelivered)}</td>
-          <td class="number">${count(flow.dead_lettered)}</td>
-          <td class="number">${flow.unmatched
-            ? html`<a href=${link({ queue: flow.queue, match: "unmatched" })}>${count(flow.unmatched)}</a>`
-            : "0"}</td>
-          <${Waits} of=${flow.seconds} />
-          <${InProgram} flows=${flows} queue=${flow.queue} receiver=${flow.receiver} />
+          ${counted && html`<td class="number">${count(flow.redelivered)}</td><td class="number">${count(flow.dead_lettered)}</td>`}
+          <td class="number">${flow.unmatched ? html`<a href=${link({ queue: flow.queue, match: "unmatched" })}>${count(flow.unmatched)}</a>` : "0"}</td>
+          <${Times} of=${flow.seconds} />
+          <${Times} of=${handlingOf(flows, flow)} />
         </tr>`}
     <//>
   <//>`;
@@ -84,7 +60,7 @@ export function PublishesTable({ flows, vhost, period }) {
     <${Table} label="Publishers to queues" heads="Publisher|Exchange|Queue|#Messages|#Rate"
         rows=${rows} by=${["who", "exchange", "queue", "count", "count"]}>
       ${(link) => html`<tr key=${link.key}>
-          <td class="name">${link.who === NOBODY ? html`<span class="soft">not observed</span>` : html`<${Value}>${link.who}<//>`}</td>
+          <${Publisher} name=${link.who} />
           <td class="name"><a href=${href("events", { vhost, exchange: link.exchange, type: "published", ...period })}>${exchangeName(link.exchange)}</a></td>
           ${link.queue === null ? html`<td class="bad-text">none: unroutable</td>` : html`<${QueueCell} vhost=${vhost} queue=${link.queue} />`}
           <td class="number">${count(link.count)}</td>

@@ -53,6 +53,7 @@ export function flowsOf(events, by, died = new Map()) {
       }
     } else {
       received(flows, event, who(event), waitOf(event, publishedAt));
+      for (const { cause, kind } of event.links ?? []) if (kind === "rejected") addRejection(flows, deliveries.get(cause));
       if (event.match === "dead_lettered") addDeath(flows, { ...died.get(event.id), exchange: event.exchange, to: event.queue, messages: 1 });
     }
   }
@@ -113,6 +114,13 @@ export function addDeath({ nodes, deaths }, { queue = null, reason = null, excha
   if (queue !== null) touch(nodes.queues, queue).failed += messages;
 }
 
+/** Notes a rejection where it happened, between a queue and a receiver. */
+export function addRejection({ links }, delivery, messages = 1) {
+  if (!delivery) return;
+  const link = add(links[1], [delivery.queue, delivery.receiver], { messages: 0 });
+  link.rejected = (link.rejected ?? 0) + messages;
+}
+
 function touch(map, key) {
   if (!map.has(key)) map.set(key, { key, from: key, to: key, count: 0, unmatched: 0, failed: 0, waits: [] });
   return map.get(key);
@@ -143,14 +151,14 @@ const WAITS = [0.01, 0.1, 1, 10]; // s
 /** Severity from 0: by the share that failed (to 3), or the median wait (to 4); null if unknown. */
 export function toneOf(entry, colour) {
   if (colour === "waits") {
-    const median = waitsOf(entry)?.p50;
+    const median = waitsOf(entry)?.median;
     return median == null ? null : WAITS.filter((bound) => median >= bound).length;
   }
-  if (!entry.failed) return 0;
-  return SHARES.filter((bound) => entry.failed > bound * Math.max(entry.count, entry.failed)).length;
+  const failed = entry.failed + (entry.rejected ?? 0);
+  return failed && SHARES.filter((bound) => failed > bound * Math.max(entry.count, failed)).length;
 }
 
-/** `{p50, p95, p99}` of a node or link in seconds, or null if unknown. */
+/** `{median, p90}` of a node or link in seconds, or null if unknown. */
 export function waitsOf({ seconds, waits }) {
   if (seconds !== undefined) return seconds;
   return percentiles(waits);
@@ -160,5 +168,5 @@ export function percentiles(waits) {
   if (!waits?.length) return null;
   const sorted = [...waits].sort((a, b) => a - b);
   const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
-  return { p50: at(0.5), p95: at(0.95), p99: at(0.99) };
+  return { median: at(0.5), p90: at(0.9) };
 }

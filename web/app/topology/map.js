@@ -9,7 +9,7 @@ import { useWidth } from "../ui/width.js";
 import { COLUMNS, flowing, NOBODY, percentiles, toneOf, waitsOf } from "./flows.js";
 import { arrange } from "./layout.js";
 
-const TITLES = ["Publishers", "Queues", "Receivers"];
+const TITLES = ["Publishers", "Queues", "Consumers"];
 const LEAST_WIDTH = 324; // all three fit into the width of a phone
 
 /**
@@ -51,11 +51,11 @@ function firstPlace({ columns, place }, n) {
 
 /** A node's times from `least` seconds on: messages' waits in queues, and programs' work on them. */
 function timesOf(node, column, least = 0) {
-  const median = waitsOf(node)?.p50 ?? null;
-  const worked = (node.worked ?? percentiles(node.works))?.p50 ?? null;
+  const median = waitsOf(node)?.median ?? null;
+  const worked = (node.worked ?? percentiles(node.works))?.median ?? null;
   return [
-    column >= 1 && median !== null && median >= least && `${column === 1 ? "p50" : "queue p50"} ${passed(median)}`,
-    column === 2 && worked !== null && worked >= least && `program p50 ${passed(worked)}`,
+    column >= 1 && median !== null && median >= least && `median ${passed(median)} waiting`,
+    column === 2 && worked !== null && worked >= least && `median ${passed(worked)} handling`,
   ].filter(Boolean);
 }
 
@@ -136,8 +136,13 @@ function Rate({ link, of, seconds, from, to, dim }) {
   const t = isAlone("to") ? 0.78 : isAlone("from") ? 0.22 : 0.5;
   const x = from.x + from.width + (to.x - from.x - from.width) * (1.5 * t * (1 - t) + t ** 3);
   const y = from.y + from.height / 2 + (to.y + to.height / 2 - from.y - from.height / 2) * t * t * (3 - 2 * t);
-  return html`<text class="rate ${dim ? "dim" : ""}" x=${x} y=${y + 4} text-anchor="middle">${flowing(link.count, seconds)}</text>`;
+  const said = failedText(link);
+  return html`<text class="rate ${dim ? "dim" : ""}" x=${x} y=${y + 4} text-anchor="middle">${flowing(link.count, seconds)}</text>
+    ${said && html`<text class=${dim ? "dim" : ""} x=${x} y=${y - 10} text-anchor="middle">${said}</text>`}`;
 }
+
+const failedText = ({ rejected, failed }) =>
+  (rejected || failed ? `✕ ${[[rejected, "rejected"], [failed, "redelivered"]].flatMap(([number, word]) => (number ? `${compact(number)} ${word}` : [])).join(", ")}` : null);
 
 const touches = (link, n, { column, key }) =>
   (column === n && link.from === key) || (column === n + 1 && link.to === key);
@@ -158,27 +163,17 @@ function backwards(from, to) {
 }
 const BEND = 32;
 
+// By tone, from 0.
 const KEYS = {
-  failures: [
-    ["no failure known here", "failures-0"],
-    ["under 1 %", "failures-1"],
-    ["under 10 %", "failures-2"],
-    ["10 % and more", "failures-3"],
-  ],
-  waits: [
-    ["median wait under 10 ms", "waits-0"],
-    ["100 ms", "waits-1"],
-    ["1 s", "waits-2"],
-    ["10 s", "waits-3"],
-    ["longer", "waits-4"],
-  ],
+  failures: ["no failure known here", "under 1 %", "under 10 %", "10 % and more"],
+  waits: ["median wait under 10 ms", "100 ms", "1 s", "10 s", "longer"],
 };
 
 /** The meaning of the drawing's colours, signs and lines. */
 export function FlowLegend({ colour, flows }) {
   const dead = [...flows.deaths.values()].some((death) => death.from !== null);
   return html`<ul class="flow-legend" aria-label="Legend">
-    ${KEYS[colour].map(([words, tone]) => html`<li key=${tone}><i class="flow-key ${tone}"></i>${words}</li>`)}
+    ${KEYS[colour].map((words, tone) => html`<li key=${tone}><i class="flow-key ${colour}-${tone}"></i>${words}</li>`)}
     <li><b class="bad-text">✕</b>unroutable, dead-lettered or redelivered</li><li><b class="warn-text">◷</b>waiting now, and for how long the oldest</li>
     ${dead && html`<li><i class="flow-key dead"></i>dead letters, to their next queue</li>`}
   </ul>`;

@@ -1,7 +1,7 @@
 // A queue: who publishes to it, who takes from it, what waits, for how long, and what failed.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { ageOf, count, dateTime, exchangeName, moment, plural, seconds, sentence, visible } from "../core/format.js";
+import { ageOf, count, dateTime, exchangeName, moment, plural, seconds, span, visible } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { go, href, hrefFailures, route, vhost } from "../core/route.js";
 import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
@@ -9,11 +9,13 @@ import { useViewed } from "../core/viewed.js";
 import { KindMark } from "../ui/failure-mark.js";
 import { MatchMark, Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
+import { NextStep } from "../ui/next-step.js";
 import { Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 
 const MOST = 10;
 const MOST_OFFERS = 20;
+const MOST_MESSAGES = 100;
 const EVERY_SECONDS = 30;
 const MEASURED = { waiting: "Waiting", handling: "Handling" };
 
@@ -79,25 +81,32 @@ function One({ name, queue }) {
       </select></label></div>
     ${!view.data ? pending(view, "the queue")
       : isEmpty ? html`<${Empty} title=${`No event of ${visible(name)} names a queue ${visible(queue)}`} actions=${html`<a class="button" href=${href("queue", { vhost: name })}>Its queues</a>`} />`
-      : html`<${Standing} view=${view.data} usual=${durations.data?.waiting.usual.median} />
-        <${Times} map=${durations} of=${of} />
+      : html`<${Standing} view=${view.data} usual=${durations.data?.waiting.usual.median} failures=${failures.data} />
+        <${Times} map=${durations} of=${of} waiting=${view.data.waiting} />
         <${Failed} loaded=${failures} of=${of} />
         <${Routed} view=${view.data} />
         <${Newest} loaded=${newest} of=${of} />`}`;
 }
 
-/** The oldest message that waits, beside what is usual, and who took the last one. */
-function Standing({ view: { receivers, waiting, oldest, oldest_at: at, vhost: of }, usual }) {
-  const short = shortOf(receivers.flatMap(({ participant }) => participant?.name ?? []));
-  const [taker] = [...receivers].sort((a, b) => (a.last < b.last ? 1 : -1));
-  const texts = [
-    usual != null && `half are handed over within ${seconds(usual)}`,
-    taker && `${taker.participant ? short(taker.participant.name) : "somebody"} took the last at ${moment(taker.last)}`,
-  ].filter(Boolean);
+/** The message that waits longest, beside what is usual, and what to do. */
+function Standing({ view, usual, failures }) {
+  const { vhost: of, queue, waiting, oldest, oldest_at: at } = view;
+  const { data } = useResource((signal) => (oldest == null ? null : api.conversation(oldest, { limit: MOST_MESSAGES }, signal)), [oldest], { every: 0 });
+  const name = data ? [data.messages.find(({ event }) => event === oldest)?.type ?? `#${oldest}`, data.keys[0]].filter(Boolean).join(" of ") : `#${oldest}`;
   return html`<div><p class="heat-change ${waiting ? "queue-waits warn-text" : ""}">${waiting
-      ? html`<strong>${plural(waiting, "message")} waiting${waiting > 1 ? ", the oldest" : ""} for ${ageOf(at)}</strong>, since <a href=${href("conversations", { vhost: of, event: String(oldest) })}>${moment(at)}</a>`
+      ? html`<strong>${plural(waiting, "message waits", "messages wait")}${waiting > 1 ? ", the oldest" : ""}: <a href=${href("conversations", { vhost: of, event: String(oldest) })}><${Value}>${name}<//></a>, for ${ageOf(at)}</strong>, since ${moment(at)}`
       : "No message is known to wait here."}</p>
-    ${texts.length > 0 && html`<p class="soft">${sentence(texts.join("; "))}</p>`}</div>`;
+    ${failures?.items.length > 0 && html`<p class="bad-text">${failedText(failures)}.</p>`}
+    ${waiting > 0 && html`<p><${NextStep} vhost=${of} queue=${queue} view=${view} at=${at} isHere /></p>`}
+    ${usual != null && html`<p class="soft">Median wait: ${seconds(usual)}.</p>`}</div>`;
+}
+
+/** `24 rejected, from 02:12:46 to 02:15:11`, of one reason; else `failed`. */
+function failedText({ items, groups, counted, counted_all: isWhole }) {
+  const reasons = new Set(groups.map(({ kind, reason }) => (kind === "died" && reason ? reason : "failed")));
+  const word = reasons.size === 1 && reasons.has("rejected") ? "rejected" : "failed";
+  const first = isWhole && groups.map(({ first_at: at }) => at).sort()[0];
+  return `${isWhole ? "" : "At least "}${count(counted)} ${word}${counted > 1 && first ? `, from ${span(first, items[0].at)}` : `, last at ${moment(items[0].at)}`}`;
 }
 
 function Routed({ view: { publishers, receivers, looked_at: all, since, vhost: of, queue } }) {
@@ -123,15 +132,15 @@ function Routed({ view: { publishers, receivers, looked_at: all, since, vhost: o
   </div>`;
 }
 
-function Times({ map: { data, error, reload }, of }) {
+function Times({ map: { data, error, reload }, of, waiting }) {
   if (!data) return error && html`<${Failure} error=${error} onRetry=${reload} />`;
-  return html`<${Panel} title="How long its messages take" flush note="in the last hour" tools=${html`<a class="button" href=${href("durations", of)}>Over time</a>`}>
-    <${Table} label="How long its messages take" heads="What|#Messages|#Half within|#9 of 10 within|Longer since" rows=${Object.entries(MEASURED)} lines>
+  return html`<${Panel} title="How long its messages take" flush note=${`in the last hour${waiting ? `; ${plural(waiting, "wait goes on and is not counted", "waits go on and are not counted")}` : ""}`} tools=${html`<a class="button" href=${href("durations", of)}>Over time</a>`}>
+    <${Table} label="How long its messages take" heads="What|#Messages|#Median|#9 of 10|Longer since" rows=${Object.entries(MEASURED)} lines>
       ${([key, word]) => {
-        const { usual, change } = data[key];
+        const { usual, change, comparable } = data[key];
         return html`<tr key=${key}><td class="at-first">${word}</td><td class="number">${count(usual.count)}</td>
-          <td class="number at-first-end" data-label="half within">${usual.median == null ? "–" : seconds(usual.median)}</td><td class="number at-end" data-label="9 of 10 within">${usual.p90 == null ? "–" : seconds(usual.p90)}</td>
-          <td class="at-second">${change ? html`<strong class="bad-text">${moment(change.since)}</strong>, usually ${seconds(change.before)}, now ${seconds(change.after)}` : html`<span class="soft">no clear change</span>`}</td></tr>`;
+          <td class="number at-first-end" data-label="median">${usual.median == null ? "–" : seconds(usual.median)}</td><td class="number at-end" data-label="9 of 10 within">${usual.p90 == null ? "–" : seconds(usual.p90)}</td>
+          <td class="at-second">${change ? html`<strong class="bad-text">${moment(change.since)}</strong>, usually ${seconds(change.before)}, now ${seconds(change.after)}` : html`<span class="soft">${comparable ? "no clear change" : "too little to compare"}</span>`}</td></tr>`;
       }}
     <//>
   <//>`;
@@ -144,8 +153,8 @@ function Failed({ loaded, of }) {
   const note = items.length > 0 && `${isWhole ? "" : "at least "}${plural(counted, "failure")}${counted > items.length ? `, the newest ${items.length} below` : ""}`;
   return html`<${Panel} title="What failed in it" flush note=${note} tools=${html`<a class="button" href=${hrefFailures(of)}>All failures</a>`}>
     ${items.length
-      ? html`<${Table} label="What failed in it" heads="Key|When|Message|What" rows=${items} lines by=${["correlation_id", "at", "type", "kind"]}>
-          ${(one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="name at-first"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}><${Value}>${one.correlation_id ?? one.type ?? `#${one.event}`}<//></a></td><td class="tabular at-end">${moment(one.at)}</td><td class="name at-second"><${Value}>${one.type}<//></td>
+      ? html`<${Table} label="What failed in it" heads="Conversation|When|Message|What happened" rows=${items} lines by=${["correlation_id", "at", "type", "kind"]}>
+          ${(one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="name at-first"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}><${Value}>${one.correlation_id ?? "no key"}<//></a></td><td class="tabular at-end">${moment(one.at)}</td><td class="name at-second"><${Value}>${one.type}<//></td>
             <td class="at-first-end"><${KindMark} kind=${one.kind} reason=${one.reason} vhost=${one.vhost} /></td></tr>`}
         <//>`
       : html`<p class="nothing">No failure is known here.</p>`}

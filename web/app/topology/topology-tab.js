@@ -1,7 +1,7 @@
 import { useMemo, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { count, dateTime, ofClock, plural, seconds } from "../core/format.js";
+import { ageOf, clockTime, count, dateTime, ofClock, plural, seconds, secondsSince } from "../core/format.js";
 import { newestEvents } from "../core/newest.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, route, vhost } from "../core/route.js";
@@ -14,7 +14,7 @@ import { PeriodSelect } from "../ui/period.js";
 import { NARROW } from "../ui/width.js";
 import { countedFlows, CountingLine, useCounting } from "./counted.js";
 import { FIELDS, flowsOf } from "./flows.js";
-import { CountedDeliveriesTable, DeathsTable, DeliveriesTable, PublishesTable } from "./flow-tables.js";
+import { DeathsTable, DeliveriesTable, PublishesTable } from "./flow-tables.js";
 import { FlowLegend, FlowMap } from "./map.js";
 
 const PAGE = 500;
@@ -22,15 +22,9 @@ const MOST_COUNTED = 5000; // flows of each kind in a counted topology
 const AMOUNTS = [1000, 5000, 20_000];
 const MOST_OF_PERIOD = 20_000;
 const COUNTED = "counted";
-const COLOURS = [
-  ["failures", "Failures"],
-  ["waits", "Waits"],
-];
-const BY = [
-  ["service", "Services"],
-  ["user", "Users"],
-  ["participant", "Participants"],
-];
+const COLOURS = [["failures", "Failures"], ["waits", "Waits"]];
+const BY = [["service", "Services"], ["user", "Users"], ["participant", "Participants"]];
+const RECENT = 60; // s: rates are as of now
 const FORM = "2026-01-02 15:04:05";
 
 /**
@@ -84,11 +78,7 @@ export default function Topology() {
           : html`<div class="flow-drawing"><${FlowLegend} colour=${colour} flows=${flows} />
               <${FlowMap} flows=${flows} vhost=${name} by=${by} colour=${colour} waiting=${waiting} period=${period} /></div>`}
     <//>
-    ${flows && (amount
-      ? html`<${DeliveriesTable} flows=${flows} vhost=${name} />`
-      : html`<${CountedDeliveriesTable} flows=${flows} vhost=${name} period=${period} />`)}
-    ${flows && html`<${DeathsTable} flows=${flows} vhost=${name} period=${period} />`}
-    ${flows && html`<${PublishesTable} flows=${flows} vhost=${name} period=${period} />`}
+    ${flows && [DeliveriesTable, DeathsTable, PublishesTable].map((Flows) => html`<${Flows} key=${Flows.name} flows=${flows} vhost=${name} period=${period} counted=${!amount} />`)}
   </div>`;
 }
 
@@ -162,9 +152,11 @@ function Nothing({ topology }) {
     above.<//>`;
 }
 
+/** The time that rates are of, and how long ago it was. */
 function spanOf(events, flows) {
-  const first = dateTime(events.at(-1).recorded_at);
-  return `from the newest ${plural(events.length, "event")}: ${seconds(flows.seconds)} since ${first}`;
+  const [last, first] = [events[0], events.at(-1)].map((one) => one.recorded_at);
+  const ago = secondsSince(last) < RECENT ? "" : `; that was ${ageOf(last)} ago`;
+  return `from the newest ${plural(events.length, "event")}: rates of the ${seconds(flows.seconds)} from ${dateTime(first)} to ${clockTime(last)}${ago}`;
 }
 
 const periodOf = ({ since, until }, flows) =>

@@ -1,22 +1,19 @@
 // "What happened to order 1234?": leads to its conversation, or to the list if several fit.
-import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { eventIn, eventNamed, findConversations } from "../core/conversations.js";
 import { attempt } from "../core/notices.js";
 import { go, route, vhost } from "../core/route.js";
+import { useWork } from "../core/work.js";
 import { Icon } from "./icons.js";
 
 const SEVERAL = 2;
 
 export function FindConversation({ shown = "" }) {
-  const [busy, setBusy] = useState(false);
-  const submit = async (event) => {
+  const { busy, run } = useWork();
+  const submit = (event) => {
     event.preventDefault();
     const text = event.currentTarget.elements.find.value.trim();
-    if (busy) return;
-    setBusy(true);
-    await attempt(() => lead(text));
-    setBusy(false);
+    run(() => attempt(() => lead(text)));
   };
   return html`<form class="find" role="search" aria-label="Conversations" onSubmit=${submit}>
     <${Icon} name="search" />

@@ -10,3 +10,13 @@ export function fitted(canvas) {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   return { context, width, height };
 }
+
+/** A straight line, `[x1, y1, x2, y2]`, in the context's stroke style or in `style`. */
+export function drawLine(context, [x1, y1, x2, y2], style = {}, dash = []) {
+  Object.assign(context, style).beginPath();
+  context.moveTo(x1, y1);
+  context.lineTo(x2, y2);
+  context.setLineDash(dash);
+  context.stroke();
+  context.setLineDash([]);
+}

@@ -24,7 +24,7 @@ export function lazy(load, what) {
         async (reason) => {
           asked = null;
           console.error(reason);
-          const because = (await isOutdated()) ? ": the service has another version of this page by now" : "";
+          const because = (await isOutdated()) ? ": the server has another version of this page by now" : "";
           if (shown) setError({ reason: `The code of ${what} could not be loaded${because}.`, isOutdated: because !== "" });
         },
       );

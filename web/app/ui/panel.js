@@ -15,9 +15,8 @@ export function Panel({ title, note, tools, flush, foot, children, id }) {
   </section>`;
 }
 
-export function Empty({ title, children, actions, drawing }) {
+export function Empty({ title, children, actions }) {
   return html`<div class="empty">
-    ${drawing}
     <h2>${title}</h2>
     ${children && html`<p>${children}</p>`}
     ${actions && html`<div class="actions">${actions}</div>`}

@@ -3,7 +3,7 @@ import { html } from "../core/html.js";
 import { toMicros } from "../core/format.js";
 import { patch, route } from "../core/route.js";
 
-const PERIODS = [["", "any time"], ["900", "the last 15 minutes"], ["3600", "the last hour"], ["86400", "the last day"], ["604800", "the last 7 days"]];
+export const PERIODS = [["", "any time"], ["900", "the last 15 minutes"], ["3600", "the last hour"], ["86400", "the last day"], ["604800", "the last 7 days"]];
 
 /** `more`: other parameters that change with it. */
 export function PeriodSelect({ more }) {

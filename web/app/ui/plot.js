@@ -4,7 +4,7 @@ import { clockTime } from "../core/format.js";
 import { html } from "../core/html.js";
 import { clock, shownTheme } from "../core/preferences.js";
 import { color } from "./color.js";
-import { fitted } from "./fitted.js";
+import { drawLine, fitted } from "./fitted.js";
 
 const LEFT = 52;
 const RIGHT = 12;
@@ -89,18 +89,11 @@ function paint(element, { series, data, holes, format }, cursor) {
 }
 
 function paintAxes(context, { width, height, x, y, from, length, most, format }) {
-  context.font = "11px Inter, sans-serif";
-  context.fillStyle = color("--ink-soft");
-  context.strokeStyle = color("--line");
-  context.textBaseline = "middle";
-  context.textAlign = "right";
+  Object.assign(context, { font: "11px Inter, sans-serif", fillStyle: color("--ink-soft"), strokeStyle: color("--line"), textBaseline: "middle", textAlign: "right" });
   for (let n = 0; n <= 4; n += 1) {
     const value = (most * n) / 4;
     const at = Math.round(y(value)) + 0.5;
-    context.beginPath();
-    context.moveTo(LEFT, at);
-    context.lineTo(width - RIGHT, at);
-    context.stroke();
+    drawLine(context, [LEFT, at, width - RIGHT, at]);
     context.fillText(format(value), LEFT - 8, at);
   }
   context.textAlign = "center";
@@ -126,9 +119,7 @@ function runsOf(times, holes) {
 function paintLine(context, { token, dash = [], fill }, points, bottom) {
   context.beginPath();
   for (const point of points) context.lineTo(...point);
-  context.strokeStyle = color(token);
-  context.lineWidth = 1.75;
-  context.lineJoin = "round";
+  Object.assign(context, { strokeStyle: color(token), lineWidth: 1.75, lineJoin: "round" });
   context.setLineDash(dash);
   context.stroke();
   context.setLineDash([]);
@@ -151,19 +142,13 @@ export function paintHole(context, left, right, top, bottom) {
     context.moveTo(at, bottom);
     context.lineTo(at + (bottom - top), top);
   }
-  context.strokeStyle = color("--line-control");
-  context.lineWidth = 1;
+  Object.assign(context, { strokeStyle: color("--line-control"), lineWidth: 1 });
   context.stroke();
   context.restore();
 }
 
 function paintCursor(context, series, columns, index, at, y) {
-  context.beginPath();
-  context.moveTo(Math.round(at) + 0.5, TOP);
-  context.lineTo(Math.round(at) + 0.5, y(0));
-  context.strokeStyle = color("--line-control");
-  context.lineWidth = 1;
-  context.stroke();
+  drawLine(context, [Math.round(at) + 0.5, TOP, Math.round(at) + 0.5, y(0)], { strokeStyle: color("--line-control"), lineWidth: 1 });
   series.forEach(({ token }, n) => {
     context.beginPath();
     context.arc(at, y(columns[n][index]), 3.5, 0, 7);

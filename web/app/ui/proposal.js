@@ -12,6 +12,7 @@ import { Value } from "./marks.js";
 
 // Below this share of publishes that name their cause, something is missing.
 const LEAST_COVERAGE = 0.9;
+const SURE = "unambiguous, no coincidences"; // what is not so is said
 
 /** The best proposal for a trace whose messages tell little of their causes; null while there is none. */
 export function useProposal(vhost, coverage) {
@@ -24,6 +25,12 @@ export function useProposal(vhost, coverage) {
 // By virtual host, what was adopted here, or null once it was taken back, and the job that reads what is stored.
 const adoptions = signal({});
 const note = (vhost, adoption) => (adoptions.value = { ...adoptions.peek(), [vhost]: adoption });
+
+/** True while what is stored is read by what was adopted here, or until somebody has heard that it was. */
+export const isUnderWay = (vhost) => adoptions.value[vhost]?.isTold === false;
+
+/** `order` of `$message.payload#/order`, `correlation_id` of a property: the field that a proposal joins by. */
+const fieldIn = ({ rules: [{ child }] }) => child.split(/[#/]+/).at(-1);
 
 /**
  * `lead` is said before it, `more` is said behind how many publishes it joins; `show` is what leads to a look at it. `onChange` is told
@@ -49,15 +56,15 @@ export function ProposalLine({ vhost, proposal, lead, more = "", show, onChange 
       return startRestamp(vhost);
     }, null);
   const busy = id !== null && !ended;
-  const refused = mayWrite.value ? undefined : "Only an administrator may adopt it";
+  const refused = mayWrite.value ? undefined : "Only an administrator may join them";
   return html`<div class="alert calm proposal-line" role="status">
     <p>${!adopted && lead} ${adopted
-      ? `Adopted: ${visible(one.says)}. ${past(job, busy)}`
-      : `${count(one.joins)} of ${count(one.of)} publishes${visible(more)} could be joined to what led to them: ${visible(one.says)} (${visible(one.certainty)}).`}${one.alone != null && html` <strong>Only messages of user <${Value}>${one.alone}<//> carry it.</strong>`}</p>
+      ? `Joined: ${visible(one.says)}. ${past(job, busy)}`
+      : `${count(one.joins)} of ${count(one.of)} publishes${visible(more)} could be joined to what led to them: ${visible(one.says)}${one.certainty === SURE ? "" : ` (${visible(one.certainty)})`}.`}${one.alone != null && html` <strong>Only messages of user <${Value}>${one.alone}<//> carry it.</strong>`}</p>
     ${!adopted && show}
     ${adopted
       ? html`<button class="button small" disabled=${!mayWrite.value || busy} onClick=${takeBack}>Take back</button>`
-      : html`<button class="button main" disabled=${!mayWrite.value || busy} title=${refused ?? "From now on, and for what is stored"} onClick=${adopt}>Adopt</button>`}
+      : html`<button class="button main" disabled=${!mayWrite.value || busy} title=${refused ?? "From now on, and for what is stored"} onClick=${adopt}><span>Join messages by <bdi>${visible(fieldIn(one))}</bdi></span></button>`}
     <details><summary class="small">Rules</summary><pre class="small">${visible(one.rules.map((rule) => JSON.stringify(rule)).join("\n"))}</pre></details>
   </div>`;
 }

@@ -2,10 +2,14 @@
 // or came back again and again. Counted over time and as incidents, which narrow the list.
 import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
-import { count, plural } from "../../core/format.js";
+import { ageOf, count, moment, plural, secondsSince, visible } from "../../core/format.js";
 import { usePages } from "../../core/pages.js";
 import { href, hrefFailures, route, vhost } from "../../core/route.js";
+import { traces } from "../../core/traces.js";
 import { useViewed } from "../../core/viewed.js";
+import { reasonWord, KINDS } from "../../ui/failure-mark.js";
+import { incidentsOf, NextLook, waveOf } from "../../ui/incidents.js";
+import { shortOf } from "../../ui/names.js";
 import { Alert, Empty, Failure, Panel, pending } from "../../ui/panel.js";
 import { useSteps } from "../../ui/steps.js";
 import { Chips, Filters, filtersOf } from "./filters.js";
@@ -24,10 +28,10 @@ export default function FailedConversations() {
   // An answer on all virtual hosts has no gaps of its own: the banner has those of their traces.
   const { since, until } = first?.gaps ? first.period : {};
   useViewed(vhost.value, since, filters.until ? until : null, "these failures", first);
-  useSteps("a.failure");
+  useSteps(".failure");
   if (!data && error?.status === 404) return html`<${NotTraced} />`;
   return html`
-    <${Filters} />
+    <${Filters} first=${first} />
     <${Chips} />
     ${data && error && html`<${Failure} error=${error} onRetry=${reload} />`}
     ${!data
@@ -41,6 +45,7 @@ function Found({ first, loaded }) {
   const items = loaded.data.flatMap((page) => page.items);
   const several = !vhost.value;
   return html`
+    <${Headline} of=${first} />
     ${!first.counted_all && html`<${Alert} tone="calm">Incidents and plot count the newest ${plural(first.counted, "failure")} only:
       there are more. Choose a period or a queue to count fewer.<//>`}
     <${Panel} title="Incidents" flush note=${`alike in reason, queue, message type and exception${several ? ", over all virtual hosts" : ""}; the largest first`}
@@ -48,10 +53,35 @@ function Found({ first, loaded }) {
       <${IncidentsTable} groups=${first.groups} several=${several} /><//>
     <${Panel} title="Over time" note=${`${first.counted_all ? "" : "the newest "}${plural(first.counted, "failure")}; choose a bar to see its time`}>
       <${OverTime} over=${first.over_time} /><//>
-    <${Panel} title=${LIST} flush note=${`${items.length < first.counted ? `the newest ${count(items.length)} of ` : ""}${plural(first.counted, "failure")}, a row for each, newest first; keys ↓ and ↑ go through them`}
+    <${Panel} title=${LIST} flush note=${html`${`${items.length < first.counted ? `the newest ${count(items.length)} of ` : ""}${plural(first.counted, "failure")}, newest first`}<span class="off-phone">; keys ↓ and ↑ go through them</span>`}
         foot=${loaded.further && html`<button class="button small" onClick=${loaded.more}>Show ${PAGE} more</button>
           <span> ${count(items.length)} are shown.</span>`}>
       <${ItemsTable} items=${items} several=${several} /><//>`;
+}
+
+const GOES_ON_SECONDS = 300;
+
+/** `149 failures since 08:02:10, 148 of them rejected by billing. 145 came since 09:12:00. The last one was 20 s ago: it goes on.` And where to look. */
+function Headline({ of: { groups, counted, counted_all: isAll, over_time: over } }) {
+  const [most] = incidentsOf(groups);
+  const wave = waveOf(over);
+  const [begin, last] = [groups.map((one) => one.first_at).sort()[0], groups.map((one) => one.last_at).sort().at(-1)];
+  const { since, until } = route.value.params;
+  const share = most.count === counted ? (counted === 1 ? "" : "all of them ") : `${count(most.count)} of them `;
+  const lately = wave?.count < counted && ` ${count(wave.count)} came since ${moment(wave.since)}.`;
+  const comes = traces.value.data?.some((one) => (!vhost.value || one.vhost === vhost.value) && one.rate > 0);
+  const end = until ? `The last one was at ${moment(last)}.`
+    : secondsSince(last) >= GOES_ON_SECONDS ? `None since ${moment(last)}, ${ageOf(last)} ago.`
+    : counted > 1 ? `The last one was ${ageOf(last)} ago${comes ? ": it goes on" : ""}.` : `That was ${ageOf(last)} ago.`;
+  return html`<p class="failures-headline strong">${isAll ? "" : "At least "}${plural(counted, "failure")} since ${moment(since ?? begin)}, ${share}${fateOf(most)}.${lately} ${end}
+    <span class="next-step"> <${NextLook} of=${most} wave=${wave} /></span></p>`;
+}
+
+/** `rejected by billing`, `expired in billing`, `came back`: of an incident. */
+function fateOf({ kind, reason, queue, by }) {
+  const fate = kind === "died" && reason ? reasonWord(reason) : KINDS[kind]?.[1].toLowerCase() ?? kind;
+  if (reason === "rejected" && by.length === 1) return `${fate} by ${visible(shortOf(by)(by[0]))}`;
+  return queue == null ? fate : `${fate} in ${visible(queue)}`;
 }
 
 function None({ filtered, answer }) {

@@ -1,6 +1,6 @@
 // The filters of the failures: all of them are in the address.
 import { html } from "../../core/html.js";
-import { dateTime } from "../../core/format.js";
+import { count, dateTime } from "../../core/format.js";
 import { hrefHere, patch, route } from "../../core/route.js";
 import { Chip } from "../../ui/chip.js";
 import { Choice } from "../../ui/panel.js";
@@ -13,15 +13,23 @@ const NAMES = {
 };
 const KIND_OPTIONS = [["", "All"], ...Object.entries(KINDS).map(([key, [, word]]) => [key, word])];
 
+/** The kinds, with their numbers where an answer has all of them. */
+function kindOptions(first, chosen) {
+  if (chosen || !first?.counted_all || first.groups_truncated) return KIND_OPTIONS;
+  const numberOf = (kind) => first.groups.reduce((sum, one) => sum + (!kind || one.kind === kind ? one.count : 0), 0);
+  return KIND_OPTIONS.map(([kind, word]) => [kind, numberOf(kind) ? `${word} ${count(numberOf(kind))}` : word]);
+}
+
 /** The set ones, by the names of the API. */
 export function filtersOf(params) {
   return Object.fromEntries(Object.keys(NAMES).filter((name) => params[name]).map((name) => [name, params[name]]));
 }
 
-export function Filters() {
+/** `first`: the first page of the failures, once it is known. */
+export function Filters({ first }) {
   const { params } = route.value;
   return html`<div class="failure-filters">
-    <${Choice} label="Kind" options=${KIND_OPTIONS} value=${params.kind ?? ""} onChange=${(value) => patch({ kind: value || null })} />
+    <${Choice} label="Kind" options=${kindOptions(first, params.kind)} value=${params.kind ?? ""} onChange=${(value) => patch({ kind: value || null })} />
     <${PeriodSelect} />
   </div>`;
 }

@@ -21,7 +21,8 @@ import { Properties } from "./properties.js";
 import { Relatives } from "./relatives.js";
 import { TouchedSection } from "./touched.js";
 
-export default function EventDrawer({ id }) {
+/** `lead`: what stands above all else. */
+export default function EventDrawer({ id, lead }) {
   const loaded = useResource((signal) => api.event(id, signal), [id], { every: 0 });
   const event = loaded.data;
   useKeys({
@@ -36,9 +37,11 @@ export default function EventDrawer({ id }) {
         ${event?.type === "received" && html`<${MatchMark} match=${event.match} />`}
         ${event?.candidates && html`<span class="badge">one of ${event.candidates} equal messages</span>`}
         ${event?.quiet && html`<span class="badge" title="Quiet traffic joins no clocks">quiet</span>`}
-        <button class="button quiet icon close" aria-label="Close the event (Esc)"
-          onClick=${closeEvent}><${Icon} name="close" /></button>
+        ${view.value === "space-time" && NARROW.matches
+          ? html`<button class="button small close" onClick=${closeEvent}>Back to the map</button>`
+          : html`<button class="button quiet icon close" aria-label="Close the event (Esc)" onClick=${closeEvent}><${Icon} name="close" /></button>`}
       </div>
+      ${lead}
       ${event && html`<${Headline} event=${event} />`}
       <${Actions} id=${id} />
     </div>
@@ -86,9 +89,9 @@ const shellWord = (text) =>
 
 function Details({ event }) {
   return html`
+    ${event.type === "published" && html`<${Deliveries} event=${event} />`}
     <${Payload} event=${event} />
     ${event.type === "received" && html`<p class="drawer-cause"><${Cause} event=${event} /></p>`}
-    ${event.type === "published" && html`<${Deliveries} event=${event} />`}
     <${Links} event=${event} />
     <${Relatives} event=${event} side="causes" />
     <${Relatives} event=${event} side="effects" />

@@ -2,7 +2,7 @@
 import { useState } from "../../../vendor/hooks.js";
 import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
-import { count, sentence, time } from "../../core/format.js";
+import { count, plural, sentence, time, visible } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
 import { hrefEvent, isConversation, patch, route } from "../../core/route.js";
 import { Footnotes } from "../caveats.js";
@@ -45,6 +45,7 @@ export function Relatives({ event, side }) {
   const loaded = further ? walk : via === "any" ? any : links;
   const { data } = loaded;
   const { title, none } = SIDES[side];
+  const begun = useBegun(event, side === "causes" && links.data?.items.length === 0);
   const evident = new Set(links.data?.items.map(({ id }) => id));
   const more = data && (data.truncated || data.items.length > STEPS[step]);
   return html`<section class="section">
@@ -52,7 +53,7 @@ export function Relatives({ event, side }) {
       <${Choice} label="${title} by" options=${WAYS} value=${via} small
         onChange=${(value) => patch({ [name]: value }, { replace: true })} /></h3>
     ${any.data?.items.length > 0 && links.data &&
-    html`<p class="small soft bounds">${sentence(bounds(side, links.data, any.data, evident))}</p>`}
+    html`<p class="small soft bounds">${sentence(bounds(side, links.data, any.data, evident, begun))}</p>`}
     ${!data
       ? pending(loaded, title.toLowerCase())
       : html`<${List} items=${data.items.slice(0, STEPS[step])} evident=${via === "links" ? null : evident}
@@ -71,12 +72,21 @@ function useWalk({ id }, side, via, limit) {
   return useResource(load, [id, side, via, limit], { every: 0 });
 }
 
+/** The key of the conversation that this publish begins; null of any other event. */
+function useBegun({ id, type }, isAsked) {
+  const ask = isAsked && type === "published";
+  const { data } = useResource(async (signal) => (ask ? api.conversation(id, { via: "conversation", limit: 1 }, signal) : null), [id, ask], { every: 0 });
+  return data?.root === id && !data.other_roots.length ? data.keys[0] : null;
+}
+
 /** Counts of the evident ones, and of more that are possible. */
-function bounds(side, links, any, evident) {
+function bounds(side, links, any, evident, begun) {
   const { did, may } = SIDES[side];
   const others = any.items.filter(({ id }) => !evident.has(id)).length;
-  if (!evident.size) return `none is certain; ${may(amount(others, any))}`;
-  const caused = did(amount(evident.size, links));
+  if (!evident.size) return `none is certain${begun ? `: this starts ${visible(begun)}` : ""}; ${may(amount(others, any))}`;
+  const messages = links.items.filter(({ type }) => type === "published").length;
+  const all = links.truncated ? `${amount(evident.size, links)} events` : plural(evident.size, "event");
+  const caused = did(messages > 0 && messages < evident.size && !links.truncated ? `${all} (${plural(messages, "message")})` : all);
   if (any.truncated) return `${caused}; ${may(links.truncated ? "others" : `${amount(any.items.length, any)} in all`)}`;
   if (others) return `${caused}; ${may(`${count(others)} more`)}`;
   return caused;

@@ -47,8 +47,9 @@ export function TouchedSection({ id, vhost }) {
 /**
  * `bounds`: `[[key, label, event]]`, up to which event it may be asked for, beside all; the first is asked first.
  * `brief`: the services alone. `name`: what the address calls it, its own where another may be shown beside it.
+ * `from`: the service that they are of, counted apart from the others.
  */
-export default function Touched({ ids, vhost, bounds = [], brief = false, name = "touched" }) {
+export default function Touched({ ids, vhost, from = null, bounds = [], brief = false, name = "touched" }) {
   const { [name]: touched, [`${name}_until`]: asked } = route.value.params;
   const options = [...bounds.map(([key, label]) => [key, label]), ...SPANS];
   const isOption = !brief && options.some(([key]) => key === asked);
@@ -60,11 +61,11 @@ export default function Touched({ ids, vhost, bounds = [], brief = false, name =
   const choice = html`<${Choice} label="What it touched: until when" options=${options} value=${until} small
     onChange=${(key) => patch({ [`${name}_until`]: key }, { replace: true })} />`;
   if (!data) return html`${!brief && choice}${pending(loaded, "what it touched")}`;
-  if (brief) return html`<${Strip} data=${data} />`;
+  if (brief) return html`<${Strip} data=${data} from=${from} />`;
   const press = (verdict) => patch({ [name]: verdict === touched ? null : verdict }, { replace: true });
   return html`<div class="touched">
     ${choice}
-    <${Strip} data=${data} />
+    <${Strip} data=${data} from=${from} />
     <${Queues} vhost=${vhost} queues=${data.queues} />
     <p>${sentence(data.sentence)}</p>
     <p class="touched-sure">
@@ -77,28 +78,32 @@ export default function Touched({ ids, vhost, bounds = [], brief = false, name =
 }
 
 const WORDS = {
-  caused: "caused",
-  may_have: "may have been",
+  caused: "touched for certain",
+  may_have: "may have been touched",
   unknown: "unknown",
-  cannot_have: "cannot have been",
+  cannot_have: "cannot have been touched",
 };
 
 /** Nothing uncertain is called impossible. */
-const wordOf = (verdict, data) => (verdict === "cannot_have" && !(data.complete && data.sound) ? "not known to have been" : WORDS[verdict]);
+const wordOf = (verdict, data) => (verdict === "cannot_have" && !(data.complete && data.sound) ? "not known to have been touched" : WORDS[verdict]);
 
 /** `[{name, verdict, word, first}]`: the services that did something, and in words what is known of each. */
-export const servicesOf = (data) => data.services.map((one) => ({ ...one, word: wordOf(one.verdict, data) }));
+const servicesOf = (data) => data.services.map((one) => ({ ...one, word: wordOf(one.verdict, data) }));
 
 /** Every service that did something since, by the strongest that is known of it: a line for each tone. */
-function Strip({ data }) {
+function Strip({ data, from }) {
   const { all_heard_at: heard } = data;
   const services = servicesOf(data);
+  const word = from == null ? "" : "other ";
   if (!services.length) return html`<p class="soft">No service did anything since.</p>`;
   const tones = Object.keys(WORDS)
     .map((verdict) => [verdict, services.filter((one) => one.verdict === verdict)])
     .filter(([, those]) => those.length);
-  const touched = services.filter(({ verdict }) => verdict === "caused").length;
-  return html`<p><strong>${count(touched)} of ${plural(services.length, "service")}</strong> ${touched === 1 ? "was" : "were"} touched for certain.
+  const others = services.filter(({ name }) => name !== from);
+  const isTouched = ({ verdict }) => verdict === "caused";
+  const touched = others.filter(isTouched).length;
+  const isBack = services.some((one) => one.name === from && isTouched(one));
+  return html`<p><strong>${count(touched)} of ${plural(others.length, `${word}service`)}</strong> ${touched === 1 ? "was" : "were"} touched for certain${isBack && html`; it came back to <${Value}>${from}<//>`}.
       ${heard && html` By ${clockTime(heard)} each had received a message that goes back to it, so whatever they did later may come of it.`}</p>
     <dl class="strip">${tones.map(([verdict, those]) => html`
       <dt key=${verdict}>${those[0].word} <span class="soft">${count(those.length)}</span></dt>
