@@ -179,12 +179,40 @@ def test_two_times_before_a_change_each_name_their_span(shop: Served, open_page:
 
     change_answers(page, "**/itc_db/durations*", slower)
     page.goto(f"{shop.url}/#/durations?vhost={VHOST}&queue=stock&baseline=day")
+    verdict = page.locator(".verdict")
+    told = r"Queue stock has been slow since [\d:]+: waiting takes 4\.1 s, about 20 times as long"
+    expect(verdict).to_have_text(re.compile(told + r" as before \(205 ms\)\.$"))
+    until = r"^median from [-\d: ]+ to [-\d: ]+, the day before included; a false alarm at most"
+    expect(verdict).to_have_attribute("title", re.compile(until))
+    expect(page.get_by_text("false alarm")).to_have_count(0)
+    expect(page.get_by_text("See who takes from queue stock.")).to_be_visible()
     waiting = page.get_by_role("region", name="Waiting")
-    expect(waiting).to_contain_text("stock: 205 ms \N{RIGHTWARDS ARROW} 4.1 s since")
-    until = r"\(median from [-\d: ]+ to [-\d: ]+, the day before included; a false"
-    expect(waiting).to_contain_text(re.compile(until))
     alone = re.compile("From [-\\d: ]+ to [-\\d: ]+, the day before: median 168 ms")
     expect(waiting).to_contain_text(alone)
+
+
+def test_what_became_slow_most_or_the_only_service_is_chosen_at_first(
+    shop: Served, open_page: OpenPage
+) -> None:
+    page = open_page(shop, f"#/durations?vhost={VHOST}")
+    choice = page.get_by_label("Queue or service")
+    expect(choice).to_have_value("")  # of many, none slow
+    expect(page.get_by_role("slider")).to_have_count(0)
+    change = {"quantile": "median", "before": 0.2, "after": 0.5, "chance": 0.0001}
+    change |= {"since": iso(time.time_ns() // 1000)}
+    slow = {"vhost": VHOST, "queue": None, "measured": "handling", "change": change}
+    items = [slow | {"service": "stock"}, slow | {"service": "fraud", "measured": "waiting"}]
+    change_answers(page, "**/itc_db/slow*", lambda answer: answer | {"items": items})
+    page.reload()
+    expect(choice).to_have_value("service:stock")
+    expect(page.get_by_role("slider")).to_have_count(2)
+    rows = page.get_by_role("region", name="Became slow").locator("tbody tr")
+    expect(rows).to_have_count(2)  # the other is offered
+    page.unroute_all()
+    change_answers(page, "**/itc_db/durations*", lambda answer: answer | {"services": ["fraud"]})
+    page.reload()
+    expect(choice).to_have_value("service:fraud")
+    expect(page.get_by_role("slider")).to_have_count(2)
 
 
 async def fill_hostile(path: Path, now: int) -> None:

@@ -160,7 +160,7 @@ def test_a_queues_page_has_the_numbers_of_the_api(shop: Served, open_page: OpenP
     stuck = shop.answer("/itc_db/conversations", vhost=SHOP, correlation_id=f"order-{STUCK}")
     [conversation] = stuck["items"]
     page = open_page(shop, f"#/queue?vhost={SHOP}&queue=billing")
-    waits = page.locator(".heat-change")
+    waits = page.locator(".verdict").first
     at, name = traffic["oldest_at"][11:19], f"OrderChecked of order-{STUCK}"
     expect(waits).to_have_text(
         re.compile(rf"^1 message waits: {name}, for [\dmins ]+, since {at}$")
@@ -178,7 +178,7 @@ def test_a_queues_page_has_the_numbers_of_the_api(shop: Served, open_page: OpenP
     expect(handling).to_have_text("too little to compare")  # three minutes' orders
     failed = shop.answer("/itc_db/failures", vhost=SHOP, queue="billing")
     expect(page.get_by_role("region", name="What failed in it")).to_contain_text(
-        f"{failed['counted']} failures, the newest 10 below"
+        f"{failed['counted']} failures, the newest 5 below"
     )
     waits.get_by_role("link").click()
     expect(page.get_by_role("heading", level=1, name=f"order-{STUCK}")).to_be_visible()
@@ -199,7 +199,8 @@ def test_a_queue_of_several_virtual_hosts_is_offered_where_messages_wait_first(
     assert {row.locator("td").first.inner_text() for row in offers.all()} == {*VHOSTS}
     expect(offers.first.locator("td").nth(1)).to_have_text("1")
     offers.first.get_by_role("link", name=SHOP, exact=True).click()
-    expect(page.locator(".heat-change")).to_contain_text("1 message waits: OrderChecked of order-")
+    verdict = page.locator(".verdict").first
+    expect(verdict).to_contain_text("1 message waits: OrderChecked of order-")
 
     page.get_by_label("Queue", exact=True).select_option("")
     queues = page.get_by_role("group", name="Queues").locator("tbody tr")

@@ -18,47 +18,87 @@ import { axisOf, HeatMap } from "./heat-map.js";
 
 const PERIODS = [["3600", "Hour"], ["21600", "6 hours"], ["86400", "Day"], ["604800", "Week"]];
 const BASELINES = { hour: "the hour before", day: "the day before", week: "the week before" };
+const againstText = () => BASELINES[route.value.params.baseline ?? "hour"];
 const SERIES = [
   ["waiting", "Waiting", "from publish to first delivery", "--received"],
   ["handling", "Handling", "from delivery until settled, or until the first message it led to", "--published"],
 ];
 
 export default function DurationsPage() {
-  const { params } = route.value;
+  const { queue, service } = route.value.params;
   const name = vhost.value ?? busiestVhost();
-  const { queue, service, baseline = "hour" } = params;
-  const period = Number(params.period) || 3600;
-  const load = (signal) => {
-    const since = new Date(Date.now() - period * 1000).toISOString();
-    return name == null ? null : api.durations({ vhost: name, queue, service, since, baseline }, signal);
-  };
-  const loaded = useResource(load, [name, queue, service, period, baseline]);
-  const { data } = loaded;
-  const chosen = queue != null || service != null;
-  const owner = chosen ? name : vhost.value;
-  useViewed(name ?? undefined, chosen ? data?.since : undefined, null, "the period shown");
   if (name == null && !traces.value.data) return pending({ ...traces.value, reload: () => reloadTraces() }, "traces");
   return html`<div class="page-inner">
-    <div class="page-title"><h1>Slow since</h1>
-      <p>How long messages of ${owner == null ? "all virtual hosts" : html`<b><${Value}>${owner}<//></b>`} waited and were handled, and since when that is longer.</p></div>
+    ${name == null ? html`<${Title} owner=${null} /><${Empty} title="Nothing is traced">Durations are counted of what a trace has stored.<//>`
+      : queue != null || service != null ? html`<${Durations} vhost=${name} queue=${queue} service=${service} />`
+        : html`<${Slowest} name=${name} />`}
+  </div>`;
+}
+
+const Title = ({ owner }) => html`<div class="page-title"><h1>Slow since</h1>
+  <p>How long messages of ${owner == null ? "all virtual hosts" : html`<b><${Value}>${owner}<//></b>`} waited and were handled, and since when that is longer.</p></div>`;
+
+/** The one that became slow most, where nobody chose, beside all that did. */
+function Slowest({ name }) {
+  const slow = useSlow(vhost.value);
+  const [worst] = slow.data?.items ?? [];
+  if (!slow.data && !slow.error) return pending(slow, "durations");
+  return worst ? html`<${Durations} vhost=${worst.vhost} queue=${worst.service == null ? worst.queue : null} service=${worst.service} slow=${slow} />`
+    : html`<${Durations} vhost=${name} slow=${slow} />`;
+}
+
+/** `slow`: what became slow, where nobody chose. */
+function Durations({ vhost: name, queue, service, slow }) {
+  const { baseline = "hour", period: chosen } = route.value.params;
+  const period = Number(chosen) || 3600;
+  const isOne = queue != null || service != null;
+  const load = (signal) => api.durations({ vhost: name, queue, service, since: new Date(Date.now() - period * 1000).toISOString(), baseline }, signal);
+  const loaded = useResource(load, [name, queue, service, period, baseline]);
+  const { data } = loaded;
+  useViewed(name, isOne ? data?.since : undefined, null, "the period shown");
+  if (!isOne && data?.services.length === 1) return html`<${Durations} vhost=${name} service=${data.services[0]} slow=${slow} />`;
+  return html`<${Title} owner=${isOne ? name : vhost.value} />
+    ${isOne && data && html`<${Verdict} map=${data} />`}
     <div class="heat-tools">
-      <${Owner} queue=${queue} service=${service} data=${data} />
-      ${chosen && html`<${Choice} label="Period" options=${PERIODS} value=${String(period)} onChange=${(value) => patch({ period: value })} small />
+      <${Owner} vhost=${name} queue=${queue} service=${service} data=${data} />
+      ${isOne && html`<${Choice} label="Period" options=${PERIODS} value=${String(period)} onChange=${(value) => patch({ period: value })} small />
       <label class="labelled"><span>Against</span>
         <select class="select" aria-label="Against" value=${baseline} onChange=${(event) => patch({ baseline: event.currentTarget.value })}>
           ${Object.entries(BASELINES).map(([key, said]) => html`<option key=${key} value=${key}>${said}</option>`)}
         </select></label>`}
     </div>
-    ${name == null ? html`<${Empty} title="Nothing is traced">Durations are counted of what a trace has stored.<//>` : (pending(loaded, "durations") ?? html`<${Shown} map=${data} />`)}
-  </div>`;
+    ${slow && (slow.data?.items.length !== 1 || !isOne) && html`<${SlowNow} loaded=${slow} />`}
+    ${pending(loaded, "durations") ?? (isOne ? html`<${Shown} map=${data} />`
+      : !data.queues.length && html`<${Panel} title="Durations"><${Empty} title="Nothing is counted yet">Messages are counted some seconds after they are stored.<//><//>`)}`;
+}
+
+/** `4.1 s, about 20 times as long as before (205 ms)`: values are to within 5 %. */
+const longerText = ({ before, after }) => {
+  const ratio = after / before;
+  return `${seconds(after)}, about ${ratio < 10 ? Math.round(10 * ratio) / 10 : count(Math.round(ratio))} times as long as before (${seconds(before)})`;
+};
+
+/** The service or queue that became slow, since when and how much; and where to look for the cause. */
+function Verdict({ map }) {
+  const [kind, name] = map.queue == null ? ["Service", map.service] : ["Queue", map.queue];
+  const against = againstText();
+  const slow = SERIES.filter(([key]) => map[key].change);
+  if (!slow.length) return SERIES.every(([key]) => map[key].comparable) && html`<p class="verdict">${kind} <${Value}>${name}<//> is not clearly slower than ${against}.</p>`;
+  return slow.map(([key]) => {
+    const { change } = map[key];
+    const { since, quantile } = change;
+    const title = `${QUANTILES[quantile]} from ${span(map.since, since)}, ${against} included; a false alarm at most once in ${count(Math.round(1 / map.level))} answers`;
+    return html`<div key=${key}><p class="verdict bad-text" title=${title}>${kind} <${Value}>${name}<//> has been slow since ${moment(since)}: ${key} takes ${longerText(change)}.</p>
+      <p class="verdict-step"><${Look} map=${map} kind=${key} since=${since} /> <span class="soft small" title=${title}>${QUANTILES[quantile]}, against ${against}</span></p></div>`;
+  });
 }
 
 /** The choice of a queue or service: `queue:NAME` or `service:NAME`. */
-function Owner({ queue, service, data }) {
+function Owner({ vhost: name, queue, service, data }) {
   const value = queue != null ? `queue:${queue}` : service != null ? `service:${service}` : "";
   const choose = ({ currentTarget: { value: chosen } }) => {
     const [kind, ...rest] = chosen.split(":");
-    patch({ queue: null, service: null, ...(chosen && { [kind]: rest.join(":") }) });
+    patch({ vhost: name, queue: null, service: null, ...(chosen && { [kind]: rest.join(":") }) });
   };
   const group = (kind, label, names, others) => html`<optgroup label=${label}>
     ${names.map((one) => html`<option key=${one} value=${`${kind}:${one}`}>${visible(one)}</option>`)}
@@ -68,16 +108,12 @@ function Owner({ queue, service, data }) {
   if (service != null && !known.service.includes(service)) known.service = [...known.service, service];
   return html`<label class="labelled"><span>Of</span>
     <select class="select" aria-label="Queue or service" value=${value} onChange=${choose}>
-      <option value="">choose …</option>
+      <option value="">${value ? "what became slow" : "choose …"}</option>
       ${group("service", "Services", known.service, data?.other_services)}${group("queue", "Queues", known.queue, data?.other_queues)}
     </select></label>`;
 }
 
 function Shown({ map }) {
-  if (map.queue == null && map.service == null) {
-    if (map.queues.length) return html`<${SlowOf} />`;
-    return html`<${Panel} title="Durations"><${Empty} title="Nothing is counted yet">Messages are counted some seconds after they are stored.<//><//>`;
-  }
   const trace = (traces.value.data ?? []).find((one) => one.vhost === map.vhost);
   const holes = [...(trace?.gaps ?? []).filter((gap) => !isChosen(gap)).map(gapOf), ...before(trace), ...uncounted(map)];
   const [names, others] = map.queue == null ? [map.services, map.other_services] : [map.queues, map.other_queues];
@@ -85,7 +121,7 @@ function Shown({ map }) {
   const late = uncountedText(map.as_of);
   return html`${late && html`<p class="soft small">${late}</p>`}
     ${isAmongOthers && html`<p class="soft small" role="status">Only the busiest of each user are counted by themselves: its messages, if any, are counted with others.</p>`}
-    ${[...SERIES].sort(([a], [b]) => !map[a].change - !map[b].change).map(([key, title, said, token]) => html`<${Series} key=${key} map=${map} series=${map[key]} title=${title} said=${said} token=${token} holes=${holes} kind=${key} />`)}`;
+    ${[...SERIES].sort(([a], [b]) => !map[a].change - !map[b].change).map(([key, title, said, token]) => html`<${Series} key=${key} map=${map} series=${map[key]} title=${title} said=${said} token=${token} holes=${holes} />`)}`;
 }
 
 const gapOf = ({ since, until }) => ({ from: Date.parse(since), to: until ? Date.parse(until) : Infinity });
@@ -98,7 +134,7 @@ const Look = ({ map, kind, since }) => (kind === "handling" && map.service != nu
   : map.queue == null ? html`See what <${Value}>${map.service}<//> did since ${moment(since)}.`
     : html`See who takes from queue <${Queue} vhost=${map.vhost} name=${map.queue} />.`);
 
-function Series({ map, series, title, said, token, holes, kind }) {
+function Series({ map, series, title, said, token, holes }) {
   const { number, from, step } = axisOf(map);
   const [at, setAt] = useState(null); // ms: the axis moves on
   const newest = series.spans.length ? Math.round((Date.parse(series.spans.at(-1).at) - from) / step) : number - 1;
@@ -106,15 +142,9 @@ function Series({ map, series, title, said, token, holes, kind }) {
   const iso = (n) => new Date(from + n * step).toISOString();
   const take = (n) => go("events", { vhost: map.vhost, type: "received", ...deliveriesOf(map), since: iso(n), until: iso(n + 1) });
   const { usual, baseline, spans, change } = series;
-  const name = map.queue ?? map.service;
-  const against = BASELINES[route.value.params.baseline ?? "hour"];
   return html`<${Panel} title=${title} note=${said}
-      foot=${`${usual.count === map.handed_over ? "" : `${count(usual.count)} of `}${plural(map.handed_over, "delivery", "deliveries")}; values to within 5 %. ${baseline.count ? `From ${span(map.baseline_since, map.baseline_until)}, ${against}: median ${seconds(baseline.median)}, 9 of 10 within ${seconds(baseline.p90)}.` : "Nothing is known of the time before."}`}>
-    <p class="heat-change">${change
-      ? html`<strong><${Value}>${name}<//>: ${seconds(change.before)} → ${seconds(change.after)} since ${moment(change.since)}</strong>
-          <span class="soft small"> (${QUANTILES[change.quantile]} from ${span(map.since, change.since)}, ${against} included; a false alarm at most once in ${count(Math.round(1 / map.level))} answers)</span>
-          <br /><${Look} map=${map} kind=${kind} since=${change.since} />`
-      : spans.length ? (series.comparable ? "No clear change to longer durations." : `Too little to compare: messages in ${plural(baseline.spans, "span")} of ${seconds(map.seconds)} before, in ${count(usual.spans)} here.`) : null}</p>
+      foot=${`${usual.count === map.handed_over ? "" : `${count(usual.count)} of `}${plural(map.handed_over, "delivery", "deliveries")}; values to within 5 %. ${baseline.count ? `From ${span(map.baseline_since, map.baseline_until)}, ${againstText()}: median ${seconds(baseline.median)}, 9 of 10 within ${seconds(baseline.p90)}.` : "Nothing is known of the time before."}`}>
+    ${!change && spans.length > 0 && html`<p class="soft">${series.comparable ? "No clear change to longer durations." : `Too little to compare: messages in ${plural(baseline.spans, "span")} of ${seconds(map.seconds)} before, in ${count(usual.spans)} here.`}</p>`}
     ${spans.length
       ? html`<${HeatMap} label=${`${title} over time`} map=${map} series=${series} token=${token} holes=${holes} at=${shown} isMarked=${at != null} onMove=${(n) => setAt(from + n * step)} onOpen=${take} />
           <details class="heat-table"><summary>${title} as a table</summary><${Spans} label=${title} spans=${spans} /></details>`
@@ -130,16 +160,4 @@ function Spans({ label, spans }) {
     ${(one) => html`<tr key=${one.at}><td class="tabular">${dateTime(one.at)}</td><td class="number">${count(one.count)}</td>
       <td class="number">${seconds(one.median)}</td><td class="number">${seconds(one.p90)}</td></tr>`}
   <//>`;
-}
-
-/** The list of what became slow; one that is alone is drawn as well. */
-function SlowOf() {
-  const loaded = useSlow(vhost.value);
-  const [only, ...others] = loaded.data?.items ?? [];
-  return html`<${SlowNow} loaded=${loaded} />${only && !others.length && html`<${Only} vhost=${only.vhost} queue=${only.service == null ? only.queue : null} service=${only.service} />`}`;
-}
-
-function Only(of) {
-  const loaded = useResource((signal) => api.durations({ ...of, since: new Date(Date.now() - Number(PERIODS[0][0]) * 1000).toISOString(), baseline: "hour" }, signal), [of.vhost, of.queue, of.service]);
-  return pending(loaded, "durations") ?? html`<${Shown} map=${loaded.data} />`;
 }

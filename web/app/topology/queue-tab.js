@@ -7,13 +7,16 @@ import { go, href, hrefFailures, route, vhost } from "../core/route.js";
 import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
 import { KindMark } from "../ui/failure-mark.js";
-import { MatchMark, Value } from "../ui/marks.js";
+import { incidentsOf, NextLook } from "../ui/incidents.js";
+import { MatchMark, Queue, Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
 import { NextStep } from "../ui/next-step.js";
 import { Empty, Failure, Panel, pending } from "../ui/panel.js";
+import { PutBack } from "../ui/put-back.js";
 import { Table } from "../ui/table.js";
 
 const MOST = 10;
+const MOST_FAILED = 5;
 const MOST_OFFERS = 20;
 const MOST_MESSAGES = 100;
 const EVERY_SECONDS = 30;
@@ -70,36 +73,55 @@ function One({ name, queue }) {
   const use = (ask) => useResource(ask, [name, queue], { every: EVERY_SECONDS });
   const durations = use((signal) => api.durations(of, signal));
   const view = use((signal) => api.queue(name, queue, signal));
-  const failures = use((signal) => api.failures({ ...of, limit: MOST }, signal));
+  const failures = use((signal) => api.failures({ ...of, limit: MOST_FAILED }, signal));
   const newest = use((signal) => api.events({ ...of, page_size: MOST, payload: "none" }, signal));
   useViewed(name, view.data?.since ?? undefined, null, "the newest events");
   const isEmpty = view.data && !isKnown(view.data) && newest.data?.length === 0 && failures.data?.items.length === 0;
-  return html`<div class="heat-tools queue-choice"><label class="labelled"><span>Queue</span>
+  if (!view.data) return pending(view, "the queue");
+  const choice = html`<div class="heat-tools queue-choice"><label class="labelled"><span>Queue</span>
       <select class="select" aria-label="Queue" value=${queue} onChange=${({ currentTarget: { value } }) => go("queue", { vhost: name, queue: value || null })}>
         <option value="">all of them …</option>
         ${[...new Set([...(durations.data?.queues ?? []), queue])].map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}
-      </select></label></div>
-    ${!view.data ? pending(view, "the queue")
-      : isEmpty ? html`<${Empty} title=${`No event of ${visible(name)} names a queue ${visible(queue)}`} actions=${html`<a class="button" href=${href("queue", { vhost: name })}>Its queues</a>`} />`
-      : html`<${Standing} view=${view.data} usual=${durations.data?.waiting.usual.median} failures=${failures.data} />
-        <${Times} map=${durations} of=${of} waiting=${view.data.waiting} />
-        <${Failed} loaded=${failures} of=${of} />
-        <${Routed} view=${view.data} />
-        <${Newest} loaded=${newest} of=${of} />`}`;
+      </select></label></div>`;
+  if (isEmpty) return html`${choice}<${Empty} title=${`No event of ${visible(name)} names a queue ${visible(queue)}`} actions=${html`<a class="button" href=${href("queue", { vhost: name })}>Its queues</a>`} />`;
+  return html`<${Standing} view=${view.data} usual=${durations.data?.waiting.usual.median} failures=${failures.data} />
+    ${choice}
+    <${Failed} loaded=${failures} of=${of} />
+    <${Times} map=${durations} of=${of} waiting=${view.data.waiting} />
+    <${Routed} view=${view.data} />
+    <${Newest} loaded=${newest} of=${of} />`;
 }
 
-/** The message that waits longest, beside what is usual, and what to do. */
+/** The message that waits longest, beside what is usual, and the failures; below each what to do. */
 function Standing({ view, usual, failures }) {
   const { vhost: of, queue, waiting, oldest, oldest_at: at } = view;
   const { data } = useResource((signal) => (oldest == null ? null : api.conversation(oldest, { limit: MOST_MESSAGES }, signal)), [oldest], { every: 0 });
   const name = data ? [data.messages.find(({ event }) => event === oldest)?.type ?? `#${oldest}`, data.keys[0]].filter(Boolean).join(" of ") : `#${oldest}`;
-  return html`<div><p class="heat-change ${waiting ? "queue-waits warn-text" : ""}">${waiting
-      ? html`<strong>${plural(waiting, "message waits", "messages wait")}${waiting > 1 ? ", the oldest" : ""}: <a href=${href("conversations", { vhost: of, event: String(oldest) })}><${Value}>${name}<//></a>, for ${ageOf(at)}</strong>, since ${moment(at)}`
-      : "No message is known to wait here."}</p>
-    ${failures?.items.length > 0 && html`<p class="bad-text">${failedText(failures)}.</p>`}
-    ${waiting > 0 && html`<p><${NextStep} vhost=${of} queue=${queue} view=${view} at=${at} isHere /></p>`}
-    ${usual != null && html`<p class="soft">Median wait: ${seconds(usual)}.</p>`}</div>`;
+  const median = usual != null && html`<span class="soft">Median wait: ${seconds(usual)}.</span>`;
+  const isFailing = failures?.items.length > 0;
+  return html`<section class="standing" aria-label="What to do">
+    ${waiting > 0 && html`<div><p class="verdict warn-text">${plural(waiting, "message waits", "messages wait")}${waiting > 1 ? ", the oldest" : ""}: <a href=${href("conversations", { vhost: of, event: String(oldest) })}><${Value}>${name}<//></a>, for ${ageOf(at)}, since ${moment(at)}</p>
+      <p class="verdict-step"><${NextStep} vhost=${of} queue=${queue} view=${view} at=${at} isHere /> ${median}</p></div>`}
+    ${isFailing && html`<${Failing} failures=${failures} vhost=${of} />`}
+    ${!waiting && html`<p class=${isFailing ? "" : "verdict"}>No message is known to wait here${failures && !isFailing ? ", and none to have failed" : ""}.</p>${median}`}
+  </section>`;
 }
+
+/** The number of failures, where to look for the cause of most, where dead letters went and how the newest is put back. */
+function Failing({ failures, vhost: of }) {
+  const { items, groups } = failures;
+  const [most] = incidentsOf(groups);
+  const dead = [...new Set(items.map(({ to }) => to).filter((to) => to != null))];
+  const newest = items.find(({ put_back: event, remedy }) => event || remedy);
+  return html`<div><p class="verdict bad-text">${failedText(failures)}.</p>
+    <ul class="verdict-step">
+      ${most && html`<li>${TAKEN_LATE[most.reason] ?? html`<${NextLook} of=${most} />`}</li>`}
+      ${dead.length > 0 && html`<li>${items.length > 1 ? "The newest dead letters" : "Its dead letter"} went to ${dead.map((to, i) => html`${i > 0 && ", "}queue <${Queue} vhost=${of} name=${to} title="Who takes from it" />`)}.</li>`}
+      ${newest && html`<li><${PutBack} event=${newest.put_back} command=${newest.remedy} words=${`Once the cause is mended: put ${items.length > 1 ? "the newest" : "it"} back …`} /></li>`}
+    </ul></div>`;
+}
+
+const TAKEN_LATE = { expired: "Nobody took them in time: see who takes from it, below.", maxlen: "They were not taken fast enough: see who takes from it, below." };
 
 /** `24 rejected, from 02:12:46 to 02:15:11`, of one reason; else `failed`. */
 function failedText({ items, groups, counted, counted_all: isWhole }) {
@@ -150,14 +172,13 @@ function Failed({ loaded, of }) {
   const { data } = loaded;
   if (!data) return pending(loaded, "failures");
   const { items, counted, counted_all: isWhole } = data;
-  const note = items.length > 0 && `${isWhole ? "" : "at least "}${plural(counted, "failure")}${counted > items.length ? `, the newest ${items.length} below` : ""}`;
+  if (!items.length) return null; // said above
+  const note = `${isWhole ? "" : "at least "}${plural(counted, "failure")}${counted > items.length ? `, the newest ${items.length} below` : ""}`;
   return html`<${Panel} title="What failed in it" flush note=${note} tools=${html`<a class="button" href=${hrefFailures(of)}>All failures</a>`}>
-    ${items.length
-      ? html`<${Table} label="What failed in it" heads="Conversation|When|Message|What happened" rows=${items} lines by=${["correlation_id", "at", "type", "kind"]}>
-          ${(one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="name at-first"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}><${Value}>${one.correlation_id ?? "no key"}<//></a></td><td class="tabular at-end">${moment(one.at)}</td><td class="name at-second"><${Value}>${one.type}<//></td>
-            <td class="at-first-end"><${KindMark} kind=${one.kind} reason=${one.reason} vhost=${one.vhost} /></td></tr>`}
-        <//>`
-      : html`<p class="nothing">No failure is known here.</p>`}
+    <${Table} label="What failed in it" heads="Conversation|When|Message|What happened" rows=${items} lines by=${["correlation_id", "at", "type", "kind"]}>
+      ${(one) => html`<tr key=${`${one.event} ${one.kind}`}><td class="name at-first"><a href=${href("conversations", { vhost: of.vhost, event: String(one.event) })}><${Value}>${one.correlation_id ?? "no key"}<//></a></td><td class="tabular at-end">${moment(one.at)}</td><td class="name at-second"><${Value}>${one.type}<//></td>
+        <td class="at-first-end"><${KindMark} kind=${one.kind} reason=${one.reason} vhost=${one.vhost} /></td></tr>`}
+    <//>
   <//>`;
 }
 

@@ -13,15 +13,13 @@ const EVERY_SECONDS = 30;
 const MOST = 10;
 export const QUANTILES = { median: "median", p90: "9 of 10" };
 
-export const useSlow = (vhost) => useResource(async (signal) => joined(await api.slow(vhost, signal)), [vhost], { every: EVERY_SECONDS, memory: "slow" });
-
-/** A queue and the service that alone takes from it have the same messages, so the same figures: one slowness. */
-function joined({ items, ...answer }) {
+/** A queue and the service that alone takes from it have the same messages, so the same figures: they are one of the items. */
+export const useSlow = (of) => useResource(async (signal) => {
+  const { items, ...answer } = await api.slow(of, signal);
   const alike = Map.groupBy(items, ({ vhost, measured, change }) => JSON.stringify([vhost, measured, change]));
-  const pairOf = ([first, ...others]) => (others.length === 1 && (first.queue == null) !== (others[0].queue == null)
-    ? [{ ...first, queue: first.queue ?? others[0].queue, service: first.service ?? others[0].service }] : [first, ...others]);
-  return { ...answer, items: [...alike.values()].flatMap(pairOf) };
-}
+  const isPair = (ones) => ones.length === 2 && (ones[0].queue == null) !== (ones[1].queue == null);
+  return { ...answer, items: [...alike.values()].flatMap((ones) => (isPair(ones) ? { ...ones[0], queue: ones[0].queue ?? ones[1].queue, service: ones[0].service ?? ones[1].service } : ones)) };
+}, [of], { every: EVERY_SECONDS, memory: "slow" });
 
 /** The number of queues and services that became slow, and since when. */
 export function slowFigure({ data }, vhost) {
