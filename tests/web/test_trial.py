@@ -735,5 +735,38 @@ def test_settings_say_once_what_all_traces_share(shop: Served, open_page: OpenPa
     recorded = page.get_by_role("region", name="What is recorded")
     expect(recorded).to_contain_text("one participant is a program at one address")
     expect(recorded.get_by_role("columnheader", name="One participant is")).to_have_count(0)
-    newest = shop.answer("/itc_db", vhost=SHOP, page_size="1")[0]["id"]
-    expect(recorded.get_by_role("link", name=f"#{newest}", exact=True)).to_be_visible()
+
+
+def test_settings_say_first_what_is_recorded_and_since_when_and_stop_apart(
+    shop: Served, open_page: OpenPage
+) -> None:
+    page = open_page(shop, "#/admin")
+    expect(page.locator(".verdict")).to_have_text(
+        "6 of 7 virtual hosts are recorded, without a gap."
+    )
+    recorded = page.get_by_role("region", name="What is recorded")
+    [newest] = shop.answer("/itc_db", vhost=SHOP, page_size="1")
+    row = recorded.get_by_role("row").filter(has=page.get_by_text(SHOP, exact=True))
+    last = row.get_by_role("link", name=newest["recorded_at"][11:19])
+    expect(last).to_have_attribute("title", f"Event #{newest['id']}")
+    expect(row).to_contain_text("complete since 2026-01-02 ")
+    expect(row.locator(".badge")).to_have_text(re.compile(r"^idle for \d+ (s|min|h)"))
+    expect(recorded.locator(".badge.good")).to_have_count(0)
+    expect(recorded.get_by_role("button", name="Stop")).to_have_count(0)
+    stop = page.get_by_role("button", name=f"Stop the trace of {SHOP}", exact=True)
+    expect(stop).not_to_be_visible()
+    page.get_by_text("Stop a trace").click()
+    expect(stop).to_be_visible()
+    gap = {"id": 1, "after_event_id": 1, "before_event_id": 2, "reason": "tracing was off"}
+    gap |= {"since": newest["recorded_at"], "until": newest["recorded_at"], "declared": False}
+    change_answers(
+        page,
+        "**/itc_db/traces",
+        lambda all_: [
+            each | {"rate": 2.0, "gaps": [gap] * (each["vhost"] == SHOP)} for each in all_
+        ],
+    )
+    page.reload()
+    expect(page.locator(".verdict")).to_have_text("6 of 7 virtual hosts are recorded, with 1 gap.")
+    expect(row.locator(".badge")).to_have_text("running")
+    expect(row).to_contain_text("1 gap since 2026-01-02 ")

@@ -7,7 +7,7 @@ import { GapsTable } from "../ui/gaps-table.js";
 import { Participants, useParticipants } from "./participants.js";
 import { Quarantine } from "./quarantine.js";
 import { Preferences, Service } from "./service.js";
-import { TraceCounters, TraceSettings } from "./trace-settings.js";
+import { StopTraces, TraceCounters, TraceSettings } from "./trace-settings.js";
 
 export default function AdminTab() {
   const shown = (traces.value.data ?? []).filter((t) => !vhost.value || t.vhost === vhost.value);
@@ -20,6 +20,7 @@ export default function AdminTab() {
     <${Participants} loaded=${participants} />
     <${Quarantine} />
     <div class="columns-2"><${Preferences} /><${Service} /></div>
+    <${StopTraces} shown=${shown} />
     <${Expert} what="counters and clocks">${expertOpen.value && html`<div class="page-inner inner">
       <${TraceCounters} /><${Participants} loaded=${participants} isAdvanced />
     </div>`}<//>

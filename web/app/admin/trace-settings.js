@@ -1,14 +1,16 @@
 // Settings of each trace, chosen at its first start.
 import { html } from "../core/html.js";
-import { count, dateTime, plural, visible } from "../core/format.js";
+import { ageOf, count, moment, plural, visible } from "../core/format.js";
 import { outage } from "../core/health.js";
 import { href, vhost } from "../core/route.js";
 import { user } from "../core/session.js";
+import { isSilent, useLastTimes } from "../core/silence.js";
 import { traces } from "../core/traces.js";
+import { isChosen, isMute, losses } from "../ui/gaps.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
-import { TraceButton } from "../ui/trace-button.js";
+import { isRunning, TraceButton } from "../ui/trace-button.js";
 
 /** One participant in words, by the policy's name. */
 const ONE = {
@@ -23,21 +25,47 @@ const oneOf = ({ participant }) => ONE[participant] ?? participant;
 
 export function TraceSettings() {
   const known = traces.value.data ?? [];
+  const lasts = useLastTimes(known);
   const ones = [...new Set(known.map(oneOf))];
-  const isAlike = ones.length === 1; // said once, above the table
+  const isAlike = ones.length === 1; // said once, below the table
   const by = new Map(known.map((trace) => [trace.vhost, trace]));
   const names = [...new Set([...user.value.vhosts, ...by.keys()])]
     .filter((name) => !vhost.value || name === vhost.value)
     .sort();
-  return html`<${Panel} title="What is recorded" flush
-    note=${`each publish and each delivery costs the broker one more message, and disk for its event${isAlike ? `; one participant is ${ones[0]}` : ""}`}
-    foot=${html`How long it is kept is set where rabbitmq-itc starts: <code>ITC_RETENTION_DAYS</code> (days), <code>ITC_RETENTION_EVENTS</code> (the newest events); how much of a body: <code>ITC_PAYLOAD_MAX_BYTES</code> (bytes).`}>
-    <${Table} label="What is recorded" heads=${`Virtual host|State|What is taken|Bodies|${isAlike ? "" : "One participant is|"}Since|#Events|#Last event|`} lines
-        rows=${names.map((name) => ({ vhost: name, trace: by.get(name) }))}
-        by=${["vhost", of("state"), null, of("bodies"), ...(isAlike ? [] : [of("participant")]), of("created_at"), of("events"), of("last_event_id")]}>
-      ${(row) => html`<${Row} key=${row.vhost} ...${row} isAlike=${isAlike} />`}
-    <//>
-  <//>`;
+  const rows = names.map((name) => ({ vhost: name, trace: by.get(name), last: lasts?.get(name) }));
+  return html`${traces.value.data && html`<p class="verdict">${recordText(rows)}</p>`}
+    <${Panel} title="What is recorded" flush
+      foot=${html`Each publish and each delivery costs the broker one more message, and disk for its event${isAlike ? `; one participant is ${ones[0]}` : ""}. How long it is kept is set where rabbitmq-itc starts: <code>ITC_RETENTION_DAYS</code> (days), <code>ITC_RETENTION_EVENTS</code> (the newest events); how much of a body: <code>ITC_PAYLOAD_MAX_BYTES</code> (bytes).`}>
+      <${Table} label="What is recorded" heads=${`Virtual host|State|Record|#Last event|#Events|What is taken|Bodies|${isAlike ? "" : "One participant is|"}`} lines rows=${rows}
+          by=${["vhost", of("state"), of("created_at"), "last", of("events"), null, of("bodies"), ...(isAlike ? [] : [of("participant")])]}>
+        ${(row) => html`<${Row} key=${row.vhost} ...${row} isAlike=${isAlike} />`}
+      <//>
+    <//>`;
+}
+
+/** The buttons that end a recording, apart from all else. */
+export function StopTraces({ shown }) {
+  const running = shown.filter(({ state }) => isRunning(state));
+  return running.length > 0 && html`<details class="expert"><summary>Stop a trace …</summary>
+    <p class="soft small">What happens until it is started again is lost: a gap, across which no answer is complete.</p>
+    <div class="stops">${running.map((trace) => html`<span class="labelled" key=${trace.vhost}><${Value} cut>${trace.vhost}<//><${TraceButton} vhost=${trace.vhost} state=${trace.state} /></span>`)}</div>
+  </details>`;
+}
+
+/** `6 of 7 virtual hosts are recorded, all without a gap.` */
+function recordText(rows) {
+  const now = rows.filter(({ trace }) => trace && !isMute(trace));
+  const gaps = rows.reduce((sum, { trace }) => sum + (trace ? losses(trace) : 0), 0);
+  const one = rows.length === 1;
+  const recorded = one ? `${visible(rows[0].vhost)} is ${now.length ? "" : "not "}recorded` : `${now.length === rows.length ? "All" : `${count(now.length)} of`} ${count(rows.length)} virtual hosts are recorded`;
+  return `${recorded}${gaps ? `, with ${plural(gaps, "gap")}` : now.length ? ", without a gap" : ""}.`;
+}
+
+/** `complete since 2026-01-02 03:00:00`, or what is missing of it; never complete of a trace that does not record now. */
+function Completeness({ trace }) {
+  const lost = losses(trace);
+  const word = lost ? `${plural(lost, "gap")} since` : trace.gaps.some(isChosen) ? "partial by choice since" : isMute(trace) ? "begun" : "complete since";
+  return html`<span class=${lost ? "warn-text" : ""}>${word}</span> <span class="soft">${moment(trace.created_at)}</span>`;
 }
 
 const of = (name) => ({ trace }) => trace?.[name];
@@ -51,19 +79,25 @@ function Taken({ trace: { exchanges, queues, quiet } }) {
   return html`<span title=${title || undefined}>${named.length ? `messages of ${named.map(([what, names]) => plural(names.length, what)).join(", ")}` : "all messages"}</span>`;
 }
 
-function Row({ vhost: name, trace, isAlike }) {
+function Row({ vhost: name, trace, last, isAlike }) {
+  if (!trace) {
+    return html`<tr>
+      <td class="name at-first"><${Value}>${name}<//></td>
+      <td class="at-first-end"><span class="badge">not recorded</span></td>
+      <td colspan=${isAlike ? 5 : 6}></td>
+      <td class="end at-end"><${TraceButton} vhost=${name} state="none" /></td></tr>`;
+  }
+  const [isIdle, isOn] = [isSilent(trace, last), isRunning(trace.state)];
   return html`<tr>
     <td class="name at-first"><${Value}>${name}<//></td>
-    <td class="at-first-end">${trace ? html`<${StateMark} state=${trace.state} stale=${outage.value !== null} />` : html`<span class="badge">not recorded</span>`}</td>
-    ${trace
-      ? html`<td class="at-second"><${Taken} trace=${trace} /></td>
-          <td>${trace.bodies ? "kept" : html`<span class="soft" title="Only their digests: they cannot be shown or searched">not kept</span>`}</td>
-          ${!isAlike && html`<td>${oneOf(trace)}</td>`}
-          <td class="tabular">${dateTime(trace.created_at)}</td>
-          <td class="number ${trace.events ? "" : "faint"}">${count(trace.events)}</td>
-          <td class="number">${trace.last_event_id && html`<a href=${href("events", { vhost: name, event: String(trace.last_event_id), at: String(trace.last_event_id) })}>#${trace.last_event_id}</a>`}</td>`
-      : html`<td colspan=${isAlike ? 5 : 6}></td>`}
-    <td class="end at-end"><${TraceButton} vhost=${name} state=${trace?.state ?? "none"} /></td>
+    <td class="at-first-end"><${StateMark} state=${isIdle ? "idle" : trace.state} stale=${outage.value !== null}>${isIdle ? `idle for ${ageOf(last)}` : undefined}<//>${trace.sound === false && html` <span class="badge warn" title=${trace.doubts.join(" ")}>not sound</span>`}</td>
+    <td class="at-second"><${Completeness} trace=${trace} /></td>
+    <td class="number ${isOn ? "at-end" : ""}">${last && html`<a title=${`Event #${trace.last_event_id}`} href=${href("events", { vhost: name, event: String(trace.last_event_id), at: String(trace.last_event_id) })}>${moment(last)}</a>`}</td>
+    <td class="number ${trace.events ? "" : "faint"}">${count(trace.events)}</td>
+    <td><${Taken} trace=${trace} /></td>
+    <td>${trace.bodies ? "kept" : html`<span class="soft" title="Only their digests: they cannot be shown or searched">not kept</span>`}</td>
+    ${!isAlike && html`<td>${oneOf(trace)}</td>`}
+    <td class="end ${isOn ? "" : "at-end"}">${!isOn && html`<${TraceButton} vhost=${name} state=${trace.state} />`}</td>
   </tr>`;
 }
 

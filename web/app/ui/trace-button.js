@@ -14,7 +14,7 @@ const STOPPING =
   "What is published and delivered until it is started again will not be recorded: that is a gap, and answers across it are not complete. The events that are stored stay.";
 const COSTS =
   "From then on it costs the broker one more message for each publish and each delivery, and disk for their events. What happened before is not known.";
-const isRunning = (state) => RUNNING.has(state);
+export const isRunning = (state) => RUNNING.has(state);
 
 /** `state`: none if it was never traced: then the user chooses what to trace. */
 export function TraceButton({ vhost, state, main = false }) {
