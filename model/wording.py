@@ -146,9 +146,11 @@ class Sentence(enum.StrEnum):
     )
     left_again = "was back in its queue, and left it {time}: purged, expired, or dropped"
     deleted_copy = "was deleted with its queue {time}{doubt}"
-    mortal_copy = "not handed over: it waits, or has expired (after {limit} ms), or was dropped"
-    waiting_copy = "not handed over: it waits, or was dropped, or expired by its queue's own time"
-    returned_copy = "back in its queue, not handed over again: it waits, or expired, or was dropped"
+    mortal_fate = "has expired (after {limit} ms), or was dropped"
+    waiting_fate = "was dropped, or expired by its queue's own time"
+    returned_fate = "expired, or was dropped"
+    waiting_copy = "not handed over: it waits, or {fate}"
+    returned_copy = "back in its queue, not handed over again: it waits, or {fate}"
     moved_copy = "waits, or was moved and handed over from {queues}"
     direct_reply = "went to its caller untraced, or to nobody"
 

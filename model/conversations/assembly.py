@@ -20,7 +20,7 @@ from model.conversations.members import Members
 from model.conversations.messages import Copy, CopyWord, Message
 from model.conversations.outcomes import failure_of, message_outcome, outcome_of
 from model.conversations.pace import Pace
-from model.conversations.sentences import clauses_of, remark_of
+from model.conversations.sentences import clauses_of, other_fate_of
 from model.conversations.shape import amplification_of, keys_of, loops_of
 from model.conversations.states import conversation_state, is_retried, position_of
 from model.deaths import Loss
@@ -215,7 +215,8 @@ class _Assembly:
             is_back = deliveries[-1].settlement in BACK and deliveries[-1] is not head
             return _back(copy, head, loss) if is_back and not dead else copy
         state: CopyWord = "waiting"
-        remark = remark_of(head)
+        fate = other_fate_of(head)
+        remark = Sentence.waiting_copy.format(fate=fate)
         if origins := self.members.unrouted_queues(head):
             state = "handed_over"
             remark = Sentence.moved_copy.format(queues=join_names(origins))
@@ -224,8 +225,9 @@ class _Assembly:
             remark = Sentence.direct_reply
         elif loss is not None:
             state, remark = loss.state, loss.remark(head.exchange)
-        since = head.recorded_at if state == "waiting" else None
-        return Copy(queue, state, (), (), remark, loss, since)
+        if state != "waiting":
+            return Copy(queue, state, (), (), remark, loss)
+        return Copy(queue, state, (), (), remark, loss, head.recorded_at, fate)
 
     def _delivery(self, delivery: ConversationEvent) -> Delivery:
         events = self.members.events
@@ -265,5 +267,6 @@ def _back(copy: Copy, head: ConversationEvent, loss: Loss | None) -> Copy:
     since = last.settled_at or last.recorded_at
     if loss is not None and loss.noticed_at >= since:
         return replace(copy, remark=loss.remark(head.exchange), loss=loss)
-    remark, at = Sentence.returned_copy, Microseconds(since)
-    return replace(copy, state="waiting", remark=remark, waits_since=at)
+    fate = Sentence.returned_fate
+    remark, at = Sentence.returned_copy.format(fate=fate), Microseconds(since)
+    return replace(copy, state="waiting", remark=remark, waits_since=at, other_fate=fate)

@@ -68,6 +68,7 @@ class Copy:
     waits_since: Annotated[
         Microseconds | None, "Of one that waits: when it was published, or came back."
     ] = None
+    other_fate: Annotated[str | None, "Of one that waits: what else may have become of it."] = None
 
     @property
     def returns(self) -> int:

@@ -16,11 +16,11 @@ from model.wording import Sentence
 from model.words import Via, number_of, verb
 
 
-def remark_of(head: ConversationEvent) -> str:
-    """The possible fate of a copy that nobody was handed."""
+def other_fate_of(head: ConversationEvent) -> str:
+    """The other possible fate of a copy that waits."""
     if head.expiration is not None:
-        return Sentence.mortal_copy.format(limit=head.expiration)
-    return Sentence.waiting_copy
+        return Sentence.mortal_fate.format(limit=head.expiration)
+    return Sentence.waiting_fate
 
 
 _MANY_FAILED: Mapping[FailureWord, Sentence] = {

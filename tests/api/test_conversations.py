@@ -88,7 +88,10 @@ async def test_what_waits_and_what_nobody_published_is_said(client: httpx2.Async
     assert [each["deliveries"][0]["event"] for each in message["copies"]] == [BILLED, AUDITED]
     invoice = await conversation(client, INVOICED)
     assert (invoice["outcome"], invoice["counts"]["waiting"]) == ("waiting", 1)
-    assert "it waits, or was dropped" in invoice["messages"][0]["copies"][0]["remark"]
+    [copy] = invoice["messages"][0]["copies"]
+    assert copy["other_fate"] == "was dropped, or expired by its queue's own time"
+    assert copy["remark"] == f"not handed over: it waits, or {copy['other_fate']}"
+    assert copy["waits_since"] is not None
     stray = await conversation(client, STRAY)
     [unseen] = stray["messages"]
     assert (unseen["unseen"], unseen["participant"], unseen["event"]) == (True, None, STRAY)

@@ -8,7 +8,7 @@ import { NARROW } from "../ui/width.js";
 import { failuresOf, nameOf, openIn, partsOf, retriedOf } from "./model.js";
 import { slowText } from "./waterfall-layout.js";
 import { Step, Why } from "./why.js";
-import { briefOf, doubtOf, partText, reasonsOf, returnsText, State, STATES, subjectOf, verdictOf } from "./words.js";
+import { briefOf, partText, reasonsOf, returnsText, State, STATES, subjectOf, verdictOf } from "./words.js";
 
 const MOST = 3;
 const MANY = 10; // messages that one led to, of which people want to know
@@ -30,7 +30,7 @@ export function Facts({ model, slow, tools, onSelect }) {
       <div class="right">${tools}</div>
     </div>
     <${Standing} model=${model} slow=${slow} />
-    <${Doubt} model=${model} />
+    <${OtherFate} model=${model} />
     <p class="conv-sentence">${said(briefOf(answer))}</p>
     ${answer.remaining && html`<p class="conv-remaining">${said(answer.remaining.sentence)}.</p>`}
     <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>${answer.position && `, ${ageOf(answer.began_at)} ago`}:
@@ -66,9 +66,9 @@ export function Waited({ model }) {
 }
 
 /** Other fates of the message that an order waits for. */
-function Doubt({ model }) {
-  const text = doubtOf(model, openIn(model));
-  return text && html`<p class="soft small">${text}</p>`;
+function OtherFate({ model }) {
+  const fate = model.places.get(openIn(model))?.message.copies.map((copy) => copy.other_fate).find(Boolean);
+  return fate && html`<p class="soft small">If it is no longer there, it ${said(fate)}; the record does not show that.</p>`;
 }
 
 const conversation = (event) => href("conversations", { event: String(event) });

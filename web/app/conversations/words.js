@@ -125,13 +125,6 @@ function momentText(failure, began) {
   return failure.letter ? `, before ${recent(failure.letter.at)}` : "";
 }
 
-/** Other fates of a copy that waits as far as the record shows: those of its remark. */
-export function doubtOf({ places }, event) {
-  const copies = places.get(event)?.message.copies ?? [];
-  const [, otherwise] = copies.find(({ state }) => state === "waiting")?.remark?.split("it waits, or ") ?? [];
-  return otherwise && `If it is no longer there, it ${said(otherwise)}; the record does not show that.`;
-}
-
 /** A copy's time before a delivery: `20 ms waiting in billing`, `1.2 s held and rejected by stock`. */
 export const spellText = ({ kind, holder, seconds }, queue, names) =>
   spentText(took(seconds), kind, visible(holder ? nameOf(names, holder.participant) : queue));
