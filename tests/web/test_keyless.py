@@ -79,7 +79,7 @@ def test_a_name_with_the_signs_of_a_sentence_stays_whole(
     expect(row).to_contain_text(f"billing → {queue}; died in {queue}")
     row.get_by_role("link").first.click()
     verdict = page.locator(".conv-verdict")
-    expect(verdict).to_contain_text(f"paid rejected by stock in queue {queue}, before ")
+    expect(verdict).to_contain_text(f"paid rejected by stock in queue {queue} between ")
     alone = "paid: no other message names it as its cause."
     expect(page.locator(".conv-sentence")).to_have_text(alone)
     verdict.get_by_text("failed").click()

@@ -206,7 +206,7 @@ def test_violations_come_newest_first_and_open_their_conversation(
     found = rows(page, "Violations")
     expect(found.nth(0)).to_contain_text("Not preceded")
     expect(found.nth(0)).to_contain_text("not certain")
-    expect(found.nth(1)).to_contain_text("Overdue")
+    expect(found.nth(1)).to_contain_text("Not in time")
     page.locator("main").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")

@@ -124,7 +124,7 @@ def test_page_and_command_line_have_the_sentences_of_the_api(
                 failures += 1
                 first, then = message["failure_clauses"]
                 assert (first["about"], then["about"]) == ("rejected", "went_on")
-                verdict = f"{in_short(first['text'], names)}, before "
+                verdict = f"{in_short(first['text'], names)} between "
                 expect(head.locator(".conv-verdict")).to_contain_text(verdict)
                 expect(head.locator(".conv-facts")).to_contain_text(
                     f"It was moved to queue {then['queues'][0]}"

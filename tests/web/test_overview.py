@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Locator, Route, expect
 
 from app.tracker.links.memory import LinkCount
 from model.sound import Evidence
@@ -181,6 +181,10 @@ def test_the_last_figures_stand_until_there_are_new_ones_and_old_ones_have_their
     assert page.evaluate("Object.keys(sessionStorage)") == []
 
 
+def color_of(it: Locator, name: str = "color") -> str:
+    return str(it.evaluate(f"(it) => getComputedStyle(it).{name}"))
+
+
 @pytest.mark.parametrize(
     ("address", "width", "sentence"),
     [
@@ -196,6 +200,14 @@ def test_where_nothing_comes_any_more_the_line_below_the_tabs_says_since_when(
     silence = known.get_by_text(re.compile(sentence))
     expect(silence).to_be_in_viewport(ratio=1)
     assert page.evaluate("document.documentElement.scrollWidth") == width
+    if address == "overview":  # nothing looks healthy then
+        running = page.locator(".badge", has_text="running")
+        assert color_of(running) == color_of(silence)
+        page.get_by_role("link", name="Events", exact=True).click()
+        expect(page.get_by_role("button", name="Live, silent")).to_be_visible()
+        dot = page.locator(".live-dot.on")
+        assert color_of(dot, "backgroundColor") == color_of(silence)
+        page.go_back()
     change_answers(page, "**/itc_db/traces", lambda all_: [each | {"rate": 0.5} for each in all_])
     page.reload()
     expect(known).to_contain_text("all that was recorded")
@@ -209,7 +221,11 @@ def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
     worst = page.get_by_role("region", name="Failures").locator("tbody tr").first
     expect(worst).to_contain_text("rejected")
     look = page.get_by_role("region", name="Failures").locator(".panel-foot")
-    expect(look).to_have_text(re.compile(r"^Look into the logs? of \w.* since [\d: -]+\.$"))
+    time = r"[\d: -]+"
+    said = rf"^\d+ failures since {time}, .*\. Look into the logs? of \w.* since {time}\.$"
+    expect(look).to_have_text(re.compile(said))
+    since = worst.locator("td").nth(5)
+    expect(since).to_have_text(re.compile(rf"^{time}$"))
     failed = int(worst.locator("td").first.inner_text())
     assert failed > 0
     worst.get_by_role("link").first.click()
@@ -220,6 +236,14 @@ def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
     page.reload()
     before = re.compile(r"in the last 15 minutes, \d+ or more in the")
     expect(page.get_by_text(before)).to_be_visible()
+
+    def went_on(route: Route) -> None:
+        """What fails now failed before, too."""
+        route.fulfill(response=route.fetch(url=re.sub("until=[^&]*", "", route.request.url)))
+
+    page.route("**/itc_db/failures*", went_on)
+    page.reload()
+    expect(since).to_have_text(re.compile(r"^before [\d:]+$"))
     slow = page.get_by_role("region", name="Became slow")
     expect(slow).to_contain_text("Too little to compare: no queue or service had")  # of one minute
 

@@ -25,6 +25,7 @@ export function Facts({ model, slow, tools, onSelect }) {
     <div class="conv-title">
       <a class="small" href=${hrefHere(BACK)}>← All conversations</a>
       <h1><${Value}>${subjectOf(answer)}<//></h1>
+      <span class="badge" title="Its virtual host"><span class="soft">in</span>${" "}<${Value} cut>${answer.vhost}<//></span>
       ${key != null && html`<span class="badge" title="The type of its first message"><${Value} cut>${answer.type}<//></span>`}
       ${others.map((one) => html`<span class="badge" key=${one} title="What its messages share"><${Value} cut>${one}<//></span>`)}
       <div class="right">${tools}</div>
@@ -33,7 +34,7 @@ export function Facts({ model, slow, tools, onSelect }) {
     <${OtherFate} model=${model} />
     <p class="conv-sentence">${said(briefOf(answer))}</p>
     ${answer.remaining && html`<p class="conv-remaining">${said(answer.remaining.sentence)}.</p>`}
-    <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>${answer.position && `, ${ageOf(answer.began_at)} ago`}:
+    <p class="soft small conv-began">Began ${dateTime(answer.began_at)}${answer.position && `, ${ageOf(answer.began_at)} ago`}:
       ${answer.position ? " so far " : " "}${plural(counts.messages, "message")}, ${plural(counts.deliveries, "delivery", "deliveries")},
       ${" "}${plural(counts.participants, "participant")}${counts.redeliveries > 0 && answer.state !== "retried" && `; redelivered ${times(counts.redeliveries)}`}<${Further} answer=${answer} onSelect=${onSelect} /></p>
     <div class="conv-facts">

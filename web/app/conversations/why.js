@@ -4,6 +4,7 @@ import { api } from "../core/api.js";
 import { ageOf, dateTime, exchangeName, moment, plural, said, time, visible } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefFailures } from "../core/route.js";
+import { firstOf } from "../ui/incidents.js";
 import { Queue } from "../ui/marks.js";
 import { NextStep } from "../ui/next-step.js";
 import { PutBack } from "../ui/put-back.js";
@@ -91,7 +92,7 @@ function Alike({ vhost, of: { message: { type }, failure: { kind, queue, reason,
   const those = { vhost, kind, queue, reason, type, exception };
   const { data } = useResource((signal) => api.failures({ ...those, limit: 1 }, signal), [JSON.stringify(those)], { every: 0 });
   const others = (data?.counted ?? 0) - 1;
-  if (others === 0 && data.counted_all) return html`<span class="soft">No other like it is recorded.</span>`;
-  const since = data?.groups[0]?.first_at;
-  return html`<a href=${hrefFailures(those)}>${others > 0 ? `${plural(others, "other")}${data.counted_all ? "" : " or more"} like it${since ? ` since ${moment(since)}` : ""}` : "all like it"}</a>`;
+  if (others === 0 && data.counted_all) return html`<span class="soft">No other like it is recorded in ${visible(vhost)}.</span>`;
+  const since = firstOf(data?.groups ?? []);
+  return html`<a href=${hrefFailures(those)}>${others > 0 ? `${plural(others, "other")}${data.counted_all ? "" : " or more"} like it in ${visible(vhost)}${since ? ` since ${moment(since)}` : ""}` : "all like it"}</a>`;
 }

@@ -118,11 +118,13 @@ function endOf({ message, by, failure }) {
 
 const timeAt = (began, after) => new Date(Date.parse(began) + after * 1000).toISOString();
 
-/** When it failed: exactly, or before its dead letter was handed over. */
+/** When it failed: exactly, or between the last delivery and its dead letter's. */
 function momentText(failure, began) {
   const end = endOf(failure);
   if (end !== null) return ` at ${recent(timeAt(began, end))}`;
-  return failure.letter ? `, before ${recent(failure.letter.at)}` : "";
+  const { by, letter } = failure;
+  if (!letter) return "";
+  return by ? ` between ${recent(by.at)} and ${recent(letter.at)}` : `, as its dead letter shows, which came at ${recent(letter.at)}`;
 }
 
 /** A copy's time before a delivery: `20 ms waiting in billing`, `1.2 s held and rejected by stock`. */

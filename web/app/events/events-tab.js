@@ -7,6 +7,7 @@ import { useKeys } from "../core/keys.js";
 import { refreshSeconds } from "../core/preferences.js";
 import { useRetry } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
+import { silence } from "../core/silence.js";
 import { useTail } from "../core/tail.js";
 import { traces } from "../core/traces.js";
 import { justAfter, useViewed } from "../core/viewed.js";
@@ -180,7 +181,7 @@ function NewEvents({ fresh, onShow }) {
 const Newest = ({ at }) => at && refreshSeconds.value > 0 && html`<span class="soft small nowrap">last event ${ageOf(at)} ago</span>`;
 
 function LiveButton({ live, state }) {
-  const words = { off: "Paused", connecting: "Live", on: "Live", broken: "Reconnecting" };
+  const words = { off: "Paused", connecting: "Live", on: silence.value ? "Live, silent" : "Live", broken: "Reconnecting" };
   const label = live ? "Pause the live tail" : "Resume the live tail";
   return html`<button class="button" aria-pressed=${String(live)} title=${`${label} (Space)`}
     onClick=${() => patch({ live: live ? "off" : null }, { replace: true })}>

@@ -12,7 +12,7 @@ import { Table } from "../ui/table.js";
 
 const PAGE = 100;
 const KINDS = {
-  overdue: ["warn", "Overdue", "It did not lead in time to what it should"],
+  overdue: ["warn", "Not in time", "It did not lead in time to what it should"],
   unpreceded: ["bad", "Not preceded", "What should have come before is not in its past"],
   concurrent: ["bad", "Concurrent", "Of two that must be in an order neither is before the other"],
   storm: ["bad", "Storm", "It caused more than it may"],
@@ -28,7 +28,7 @@ export function Violations() {
   const items = data?.flatMap((page) => page.items) ?? [];
   useSteps("a.violation");
   return html`<${Panel} title="Violations" flush note="newest first; ↓ and ↑ step through them"
-      tools=${html`<a class="button small" href=${hrefFailures({ kind: "overdue", vhost: vhost.value })}>Overdue failures</a>`}
+      tools=${html`<a class="button small" href=${hrefFailures({ kind: "overdue", vhost: vhost.value })}>Failures not in time</a>`}
       foot=${loaded.further && html`<button class="button small" onClick=${loaded.more}>Show ${PAGE} more</button>
         <span> ${count(items.length)} are shown.</span>`}>
     ${assertion && html`<div class="panel-body"><${Chip} name="assertion">${assertion}<//></div>`}

@@ -5,7 +5,7 @@ import { count, dateTime, moment, plural } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefFailures } from "../core/route.js";
 import { KindMark } from "../ui/failure-mark.js";
-import { IncidentQueue, incidentsOf, NextLook, Places, waveOf } from "../ui/incidents.js";
+import { askFailures, incidentOf, IncidentQueue, incidentsOf, Places, Told } from "../ui/incidents.js";
 import { Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
 import { Failure, Panel } from "../ui/panel.js";
@@ -18,9 +18,7 @@ const EVERY_SECONDS = 30;
 /** Only counts are needed, so a page of one failure is enough. */
 async function lately(vhost, signal) {
   const [now, since, before] = [0, MINUTES, 2 * MINUTES].map((ago) => new Date(Date.now() - ago * 60_000).toISOString());
-  const [last, earlier] = await Promise.all(
-    [[since, now], [before, since]].map(([from, until]) => api.failures({ vhost, since: from, until, limit: 1 }, signal)),
-  );
+  const [last, earlier] = await Promise.all([askFailures({ vhost, since, until: now, limit: 1 }, signal), api.failures({ vhost, since: before, until: since, limit: 1 }, signal)]);
   return { last, earlier, since };
 }
 
@@ -32,16 +30,17 @@ export const failuresFigure = ({ data }, vhost) =>
 
 export function FailuresNow({ vhost, loaded: { data, error, reload } }) {
   if (!data) return error ? html`<${Failure} error=${error} onRetry=${reload} />` : html`<${Panel} title="Failures" flush id="failures-now"><p class="nothing">Counting …</p><//>`;
-  const { last, since } = data;
+  const { last, earlier, since } = data;
+  const old = new Set(earlier.groups.map(incidentOf));
   const short = shortOf(last.groups.flatMap(({ by }) => by));
   const worst = incidentsOf(last.groups).slice(0, WORST);
   return html`<${Panel} title="Failures" flush note=${`what failed most in the last ${MINUTES} minutes`} id="failures-now"
-      foot=${worst.length > 0 && html`<span class="next-step"><${NextLook} of=${worst[0]} wave=${waveOf(last.over_time)} /></span>`}
+      foot=${worst.length > 0 && html`<span><${Told} of=${last} /></span>`}
       tools=${last.counted > 0 && html`<a class="button small" href=${hrefFailures({ vhost, since })}>Show them</a>`}>
     ${worst.length
-      ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Newest|Virtual hosts"
-            rows=${worst} lines by=${["count", "kind", "queue", "type", ({ by }) => by[0], "last_at", ({ places }) => places[0].vhost]}>
-          ${(one) => html`<${Incident} key=${JSON.stringify(one)} of=${one} only=${{ vhost, since }} short=${short} />`}
+      ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Since|Newest|Virtual hosts"
+            rows=${worst} lines by=${["count", "kind", "queue", "type", ({ by }) => by[0], "first_at", "last_at", ({ places }) => places[0].vhost]}>
+          ${(one) => html`<${Incident} key=${JSON.stringify(one)} of=${one} only=${{ vhost, since }} isOld=${old.has(incidentOf(one))} short=${short} />`}
         <//>`
       : html`<p class="nothing">Nothing that was recorded failed in the last ${MINUTES} minutes.</p>`}
   <//>`;
@@ -49,7 +48,8 @@ export function FailuresNow({ vhost, loaded: { data, error, reload } }) {
 
 const atLeast = ({ counted, counted_all: all }) => (all ? count(counted) : `${count(counted)} or more`);
 
-function Incident({ of, only, short }) {
+/** `isOld`: it was there before, too. */
+function Incident({ of, only, isOld, short }) {
   const { kind, queue, reason, type, exception, vhost, by } = of;
   const these = { ...only, kind, queue, reason, type, exception };
   return html`<tr>
@@ -58,6 +58,7 @@ function Incident({ of, only, short }) {
     <td class="name at-second"><${IncidentQueue} of=${of} /></td>
     <td class="name"><${Value}>${type ?? "–"}<//></td>
     <td class="name"><${Value}>${by.length ? by.map(short).join(", ") : "–"}<//></td>
+    <td class="tabular">${isOld ? `before ${moment(only.since)}` : moment(of.first_at)}</td>
     <td class="tabular" title=${dateTime(of.last_at)}>${moment(of.last_at)}</td>
     <td class="name at-end"><${Places} of=${of} to=${(one) => hrefFailures({ ...these, vhost: one })} /></td>
   </tr>`;

@@ -3,6 +3,7 @@ import { isStale, useHealthPolling } from "../core/health.js";
 import { visible } from "../core/format.js";
 import { route, tabOf, view, vhost } from "../core/route.js";
 import { signInError, user } from "../core/session.js";
+import { silence } from "../core/silence.js";
 import { useTracesPolling } from "../core/traces.js";
 import { heading } from "../core/viewed.js";
 import { useKeptFocus } from "./focus.js";
@@ -53,7 +54,7 @@ function Shell() {
   const name = view.value;
   const View = VIEWS[name];
   document.title = titleOf(route.value);
-  return html`<div class="shell ${isStale.value ? "stale" : ""}">
+  return html`<div class="shell ${isStale.value ? "stale" : ""} ${silence.value ? "silent" : ""}">
     <div>
       <a class="button skip" href="#page" onClick=${skip}>Skip to the content</a>
       <${Header} />

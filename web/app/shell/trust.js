@@ -9,7 +9,7 @@ import { helpRead } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
 import { href, view, vhost } from "../core/route.js";
 import { user } from "../core/session.js";
-import { useSilence } from "../core/silence.js";
+import { silence, useSilencePolling } from "../core/silence.js";
 import { traces } from "../core/traces.js";
 import { viewed } from "../core/viewed.js";
 import { isChosen, isMute } from "../ui/gaps.js";
@@ -28,7 +28,7 @@ export function Trust() {
   const { data: list, at } = traces.value;
   const chosen = period?.vhost ?? vhost.value;
   const shown = (list ?? []).filter((trace) => !chosen || trace.vhost === chosen);
-  const silence = useSilence(chosen, shown);
+  useSilencePolling(chosen, shown);
   const one = useCertainty(shown.length === 1 && !period?.answer ? chosen : null, period);
   if (!list) return html`<section class="trust" aria-label="What is known"><span class="soft">${outage.value ?? "Asking what is known …"}</span></section>`;
   const known = period?.answer ? knownBy(period) : one ?? knownOf(shown, period);
@@ -39,7 +39,7 @@ export function Trust() {
     <span class="trust-verdict" aria-live="polite"><span class="soft">Recording:</span> <${Part} tone=${verdict.tone} term=${verdict.term}>${verdict.word}<//>
     ${shown.length > 0 && html`<${Part} tone=${known.doubts.length ? "warn" : "good"} term="sound">${known.doubts.length ? "not sound" : "sound"}<//>`}</span>
     <span class="trust-period">${chosen ? html`<${Value} cut>${chosen}<//>` : hostsText(list)}, ${periodText(known, period)}</span>
-    ${silence && !outage.value && html`<span class="warn-text"><span class="off-phone">No message recorded since ${moment(silence)} (${ageOf(silence)})</span><span class="on-phone">No message for ${ageOf(silence)}</span></span>`}
+    ${silence.value && !outage.value && html`<span class="warn-text"><span class="off-phone">No message recorded since ${moment(silence.value)} (${ageOf(silence.value)})</span><span class="on-phone">No message for ${ageOf(silence.value)}</span></span>`}
     ${missed && !idle && html`<span class="badge warn trust-missed" title=${missed.names}><bdi class="cut">${missed.names}</bdi> <span class="nowrap">${missed.verb} not being recorded</span></span>`}
     <${Why} known=${known} />
     <${Age} at=${at} />

@@ -7,7 +7,7 @@ import { go, href, hrefFailures, route, vhost } from "../core/route.js";
 import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
 import { KindMark } from "../ui/failure-mark.js";
-import { incidentsOf, NextLook } from "../ui/incidents.js";
+import { firstOf, incidentsOf, NextLook } from "../ui/incidents.js";
 import { MatchMark, Queue, Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
 import { NextStep } from "../ui/next-step.js";
@@ -127,7 +127,7 @@ const TAKEN_LATE = { expired: "Nobody took them in time: see who takes from it, 
 function failedText({ items, groups, counted, counted_all: isWhole }) {
   const reasons = new Set(groups.map(({ kind, reason }) => (kind === "died" && reason ? reason : "failed")));
   const word = reasons.size === 1 && reasons.has("rejected") ? "rejected" : "failed";
-  const first = isWhole && groups.map(({ first_at: at }) => at).sort()[0];
+  const first = isWhole && firstOf(groups);
   return `${isWhole ? "" : "At least "}${count(counted)} ${word}${counted > 1 && first ? `, from ${span(first, items[0].at)}` : `, last at ${moment(items[0].at)}`}`;
 }
 

@@ -9,7 +9,7 @@ export const KINDS = {
   error_queue: ["bad", "Error queue", "A consumer gave up and sent it to an error queue"],
   unroutable: ["warn", "Unroutable", "No queue was bound for it"],
   came_back: ["warn", "Came back", "It was handed over again three times or more"],
-  overdue: ["warn", "Overdue", "It did not lead in time to what an assertion says, or was not acknowledged in time"],
+  overdue: ["warn", "Not in time", "It did not lead in time to what an assertion says, or was not acknowledged in time"],
   gone: ["warn", "Gone", "It is not in its queue any more, and nobody was handed it"],
 };
 
@@ -23,6 +23,6 @@ export function KindMark({ kind, reason, vhost }) {
   const said = reason && html`<${Value}>${reasonWord(reason)}<//>`;
   return html`<span class="badge ${tone}" title=${meaning}><span class="dot"></span>${word}</span>${" "}
     ${kind === "overdue"
-      ? html`<a href=${href("learn", { vhost, view: "assertions", assertion: reason })} title="Open its assertion">${said}</a>`
+      ? html`<span class="soft">for assertion</span> <a href=${href("learn", { vhost, view: "assertions", assertion: reason })} title="Open its assertion">${said}</a>`
       : said && html`<span class="soft">${said}</span>`}`;
 }

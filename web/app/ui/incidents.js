@@ -1,6 +1,8 @@
 // Failures that are alike, whatever their virtual host: one incident, and the places where it is.
 import { html } from "../core/html.js";
-import { count, moment, visible } from "../core/format.js";
+import { api } from "../core/api.js";
+import { count, moment, plural, visible } from "../core/format.js";
+import { KINDS, reasonWord } from "./failure-mark.js";
 import { Queue, Value } from "./marks.js";
 import { shortOf } from "./names.js";
 
@@ -8,13 +10,19 @@ const NAMED = 2;
 const BUSY = 0.1; // of the most failures in a span
 const FEWEST = 3;
 
+/** The time of the first failure of some groups. */
+export const firstOf = (groups) => groups.map((one) => one.first_at).sort()[0];
+
+/** Equal for groups that are one incident. */
+export const incidentOf = ({ kind, queue, reason, type, exception }) => JSON.stringify([kind, queue, reason, type, exception]);
+
 /** `[{...the newest group, count, first_at, last_at, by, places}]`, the largest first; `places` are the groups, by virtual host. */
 export function incidentsOf(groups) {
-  const incidents = Map.groupBy(groups, ({ kind, queue, reason, type, exception }) => JSON.stringify([kind, queue, reason, type, exception]));
+  const incidents = Map.groupBy(groups, incidentOf);
   const whole = (places) => ({
     ...places.reduce((a, b) => (b.last_at > a.last_at ? b : a)),
     count: places.reduce((sum, one) => sum + one.count, 0),
-    first_at: places.map((one) => one.first_at).sort()[0],
+    first_at: firstOf(places),
     by: [...new Set(places.flatMap((one) => one.by))],
     places: [...places].sort((a, b) => b.count - a.count),
   });
@@ -35,24 +43,46 @@ export function Places({ of: { places }, to }) {
   return html`<span title=${places.map((one) => `${one.vhost}: ${count(one.count)}`).join(", ")}>${shown.map((one, i) => html`${i > 0 && ", "}<a key=${one.vhost} href=${to(one.vhost)}><${Value}>${one.vhost}<//></a>`)}${rest > 1 && ` and ${rest} others`}</span>`;
 }
 
-/** The last run of busy spans with no more than one between them: `{before, since, count}`, of the span before it, its begin, and all failures from then on; null where there is none. */
-export function waveOf({ counts }) {
+/** The begin of the last run of busy spans with no more than one between them, after others; null where there is none. */
+function waveIn({ counts }) {
   const least = Math.max(1, BUSY * Math.max(0, ...counts.map((one) => one.count)));
   const isBusy = (at) => counts[at]?.count >= least;
   let first = counts.findLastIndex((_, at) => isBusy(at));
   while (isBusy(first - 1) || isBusy(first - 2)) first -= isBusy(first - 1) ? 1 : 2;
   const number = counts.slice(Math.max(0, first)).reduce((sum, one) => sum + one.count, 0);
-  return number < FEWEST ? null : { before: counts[Math.max(0, first - 1)].at, since: counts[first].at, count: number };
+  return first < 1 || number < FEWEST ? null : counts[first].at;
 }
 
-/** The place to look for an incident's cause, since the present wave or since it began: `Look into the log of billing since 02:12:00.` */
-export function NextLook({ of: { kind, reason, queue, vhost, by, places, first_at: first }, wave }) {
+/** Failures as the API has them, with their `surge`: those since they come in numbers, or null. */
+export async function askFailures(filters, signal) {
+  const answer = await api.failures(filters, signal);
+  const since = filters.before ? null : waveIn(answer.over_time);
+  const surge = since && (await api.failures({ ...filters, since, limit: 1 }, signal));
+  return { ...answer, surge: surge?.counted < answer.counted ? surge : null };
+}
+
+/** The surge of some failures, or else all of them, in a sentence; `children`; and where to look for the cause. */
+export function Told({ of, children }) {
+  const { groups, counted, counted_all: isAll } = of.surge ?? of;
+  const [most] = incidentsOf(groups);
+  const share = most.count === counted ? (counted === 1 ? "" : "all of them ") : `${count(most.count)} of them `;
+  return html`${isAll ? "" : "At least "}${plural(counted, "failure")} since ${moment(firstOf(groups))}, ${share}${fateOf(most)}.${children}<span class="next-step"> <${NextLook} of=${most} /></span>`;
+}
+
+/** `rejected by billing`, `expired in billing`, `came back`: of an incident. */
+function fateOf({ kind, reason, queue, by }) {
+  if (kind === "overdue") return `${KINDS.overdue[1].toLowerCase()} for assertion ${visible(reason)}`;
+  const fate = kind === "died" && reason ? reasonWord(reason) : KINDS[kind]?.[1].toLowerCase() ?? kind;
+  if (reason === "rejected" && by.length === 1) return `${fate} by ${visible(shortOf(by)(by[0]))}`;
+  return queue == null ? fate : `${fate} in ${visible(queue)}`;
+}
+
+/** The place to look for an incident's cause, since it began: `Look into the log of billing since 02:12:00.` */
+export function NextLook({ of: { kind, reason, queue, vhost, by, places, first_at: first } }) {
   if (reason === "expired" || reason === "maxlen") {
     return html`See who takes from ${places.length > 1 ? html`<${Value}>${queue}<//>` : html`<${Queue} vhost=${vhost} name=${queue} />`}.`;
   }
   if (!by.length || kind === "gone") return null;
   const names = [...new Set(by.map(shortOf(by)))].map((name) => visible(name));
-  // The begin with the wave somewhere is the time; a span of the plot begins before.
-  const [begin = wave?.since > first ? wave.since : first] = places.map((one) => one.first_at).filter((at) => at >= wave?.before).sort();
-  return `Look into the log${names.length > 1 ? "s" : ""} of ${names.join(", ")} since ${moment(begin)}.`;
+  return `Look into the log${names.length > 1 ? "s" : ""} of ${names.join(", ")} since ${moment(first)}.`;
 }

@@ -77,7 +77,7 @@ const STATES = {
 /** `stale`: the answer is old, so nothing is called well. */
 export function StateMark({ state, stale = false, children }) {
   const tone = STATES[state] ?? "calm";
-  return html`<span class="badge ${stale && tone === "good" ? "calm" : tone}">
+  return html`<span class="badge ${state} ${stale && tone === "good" ? "calm" : tone}">
     <span class="dot"></span>${children ?? state.replaceAll("_", " ")}${stale && "?"}
   </span>`;
 }

@@ -1,15 +1,12 @@
 // The conversations that failed: those with messages that died, went to an error queue, could not be routed
 // or came back again and again. Counted over time and as incidents, which narrow the list.
 import { html } from "../../core/html.js";
-import { api } from "../../core/api.js";
-import { ageOf, count, moment, plural, secondsSince, visible } from "../../core/format.js";
+import { ageOf, count, moment, plural, secondsSince } from "../../core/format.js";
 import { usePages } from "../../core/pages.js";
 import { href, hrefFailures, route, vhost } from "../../core/route.js";
 import { traces } from "../../core/traces.js";
 import { useViewed } from "../../core/viewed.js";
-import { reasonWord, KINDS } from "../../ui/failure-mark.js";
-import { incidentsOf, NextLook, waveOf } from "../../ui/incidents.js";
-import { shortOf } from "../../ui/names.js";
+import { askFailures, firstOf, Told } from "../../ui/incidents.js";
 import { Alert, Empty, Failure, Panel, pending } from "../../ui/panel.js";
 import { useSteps } from "../../ui/steps.js";
 import { Chips, Filters, filtersOf } from "./filters.js";
@@ -21,7 +18,7 @@ const LIST = "Conversations that failed";
 
 export default function FailedConversations() {
   const filters = filtersOf(route.value.params);
-  const load = (before, signal) => api.failures({ vhost: vhost.value, ...filters, limit: PAGE, before }, signal);
+  const load = (before, signal) => askFailures({ vhost: vhost.value, ...filters, limit: PAGE, before }, signal);
   const loaded = usePages(load, [vhost.value, filters]);
   const { data, error, reload } = loaded;
   const first = data?.[0];
@@ -61,27 +58,16 @@ function Found({ first, loaded }) {
 
 const GOES_ON_SECONDS = 300;
 
-/** `149 failures since 08:02:10, 148 of them rejected by billing. 145 came since 09:12:00. The last one was 20 s ago: it goes on.` And where to look. */
-function Headline({ of: { groups, counted, counted_all: isAll, over_time: over } }) {
-  const [most] = incidentsOf(groups);
-  const wave = waveOf(over);
-  const [begin, last] = [groups.map((one) => one.first_at).sort()[0], groups.map((one) => one.last_at).sort().at(-1)];
-  const { since, until } = route.value.params;
-  const share = most.count === counted ? (counted === 1 ? "" : "all of them ") : `${count(most.count)} of them `;
-  const lately = wave?.count < counted && ` ${count(wave.count)} came since ${moment(wave.since)}.`;
+/** `145 failures since 09:12:00, all of them rejected by billing. The last one was 20 s ago: it goes on.` And where to look, and how many there are in all. */
+function Headline({ of }) {
+  const { groups, counted, counted_all: isAll, surge } = of;
+  const last = groups.map((one) => one.last_at).sort().at(-1);
+  const { until } = route.value.params;
   const comes = traces.value.data?.some((one) => (!vhost.value || one.vhost === vhost.value) && one.rate > 0);
   const end = until ? `The last one was at ${moment(last)}.`
     : secondsSince(last) >= GOES_ON_SECONDS ? `None since ${moment(last)}, ${ageOf(last)} ago.`
     : counted > 1 ? `The last one was ${ageOf(last)} ago${comes ? ": it goes on" : ""}.` : `That was ${ageOf(last)} ago.`;
-  return html`<p class="failures-headline strong">${isAll ? "" : "At least "}${plural(counted, "failure")} since ${moment(since ?? begin)}, ${share}${fateOf(most)}.${lately} ${end}
-    <span class="next-step"> <${NextLook} of=${most} wave=${wave} /></span></p>`;
-}
-
-/** `rejected by billing`, `expired in billing`, `came back`: of an incident. */
-function fateOf({ kind, reason, queue, by }) {
-  const fate = kind === "died" && reason ? reasonWord(reason) : KINDS[kind]?.[1].toLowerCase() ?? kind;
-  if (reason === "rejected" && by.length === 1) return `${fate} by ${visible(shortOf(by)(by[0]))}`;
-  return queue == null ? fate : `${fate} in ${visible(queue)}`;
+  return html`<p class="failures-headline"><strong><${Told} of=${of}> ${end}<//></strong>${surge && html` <span class="soft">${isAll ? "" : "At least "}${count(counted)} in all since ${moment(firstOf(groups))}.</span>`}</p>`;
 }
 
 function None({ filtered, answer }) {

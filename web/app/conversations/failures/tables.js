@@ -23,7 +23,7 @@ export function IncidentsTable({ groups, several }) {
   const hasException = groups.some(({ exception }) => exception);
   return html`<${Table} label="Incidents" rows=${incidentsOf(groups)} lines
       by=${["count", "kind", "queue", "type", ...(hasException ? ["exception"] : []), ({ by }) => by[0], ...(several ? [({ places }) => places[0].vhost] : []), "first_at", "last_at"]}
-      heads=${`#Failures|What happened|Queue|Message type|${hasException ? "Exception|" : ""}Had it last|${several ? "Virtual hosts|" : ""}First|Newest|`}>
+      heads=${`#Failures|What happened|Queue|Message type|${hasException ? "Exception|" : ""}Had it last|${several ? "Virtual hosts|" : ""}Since|Newest|`}>
     ${(one) => html`<${Incident} key=${JSON.stringify([one.kind, one.queue, one.reason, one.type, one.exception])}
       of=${one} several=${several} hasException=${hasException} short=${short} />`}
   <//>`;
@@ -41,7 +41,7 @@ function Incident({ of, several, hasException, short }) {
     <td class="name"><${Maybe}>${someOf(by.map(short))}<//></td>
     ${several && html`<td class="name"><${Places} of=${of} to=${(one) => hrefHere({ ...only, vhost: one })} /></td>`}
     <td class="tabular" title=${dateTime(first)}>${brief(first)}</td>
-    <td class="tabular at-end" title=${dateTime(last)}>${brief(last)}</td>
+    <td class="tabular at-end" title=${dateTime(last)}><span class="on-phone">${brief(first)} – </span>${brief(last)}</td>
     <td><a class="button small" href=${conversation(vhost, newest)} aria-label=${`Open the conversation of the newest, #${newest}`}>Open</a></td>
   </tr>`;
 }
