@@ -102,18 +102,15 @@ class Sentence(enum.StrEnum):
     many_back = "{were} back in {queue}, and not handed over again"
     many_left = "left by {names}"
     many_held = "{are} in the hands of {names}"
-    unnamed = (
-        "{names} {have} published since, perhaps for it: to know, have messages carry their cause's"
-        " id or a key"
-    )
+    unnamed = "{names} {have} published since, perhaps for it"
+    naming = "to know, have messages carry their cause's id or a key"
     silent = "{names} {have} published since, but only for other messages"
-    silent_with_keys = f"{silent}: as messages have keys, group them by conversation to see more"
+    grouping = "as messages have keys, group them by conversation to see more"
     pending = "{names} {have} published nothing since {they} handed a message here, but still may"
-    halves_here = (
-        "{names} only {receive}, and may publish by another connection: one name for both would"
-        " tell"
-    )
-    recent = "{names} published for it just now, and may go on: ask again in a while"
+    halves_here = "{names} only {receive}, and may publish by another connection"
+    one_name = "one name for both would tell"
+    recent = "{names} published for it just now, and may go on"
+    later = "ask again in a while"
     in_gap = "Some of it may be missing: the record has a gap then"
     all_settled = "Of every delivery it is known how it ended"
     key_at_rest = "No message with its key is known to wait, or to be in hand"

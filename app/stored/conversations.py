@@ -93,6 +93,7 @@ class ListedConversation(msgspec.Struct, frozen=True, kw_only=True):
     participants: list[str]
     sentence: str
     clauses: Annotated[tuple[Clause, ...], "What the sentence says, one thing each."]
+    reason: Annotated[str | None, "Why it is `done`, or `unknown` where no clause says why."]
     truncated: bool
     failure: Annotated[
         Clause | None, "Of one that failed: how the first of its messages did that failed."

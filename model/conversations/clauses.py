@@ -42,5 +42,8 @@ class Clause(NamedTuple):
         "the publish.",
     ] = None
 
+    remedy: Annotated[str | None, "What would tell what is not known."] = None
+
     def __str__(self) -> str:
-        return self.text if self.number is None else f"{self.number:,} {self.text}"
+        text = self.text if self.number is None else f"{self.number:,} {self.text}"
+        return f"{text}: {self.remedy}" if self.remedy else text

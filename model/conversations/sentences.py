@@ -76,12 +76,13 @@ def clauses_of(
         count: int | None = None,
         queue: str | None = None,
         names: Sequence[str] = (),
+        remedy: str | None = None,
     ) -> None:
         text = sentence.format(
             queue=queue, names=names and join_names(names), **_forms(count or len(names))
         )
         queues = () if queue is None else (queue,)
-        clauses.append(Clause(about, text, count, queues, tuple(names)))
+        clauses.append(Clause(about, text, count, queues, tuple(names), remedy=remedy))
 
     failures = Counter((f.kind, f.queue) for f in (message.failure for message in messages) if f)
     for (kind, queue), times in failures.most_common(3):
@@ -97,17 +98,17 @@ def clauses_of(
         add("held", Sentence.many_held, len(holders), names=[*dict.fromkeys(holders)])
     # Keys decide more than links do.
     has_keys = via is Via.links and any(message.record.keys for message in messages)
-    silent = Sentence.silent_with_keys if has_keys else Sentence.silent
-    doubts: tuple[tuple[ClauseWord, Sentence, Sequence[str]], ...] = (
-        ("unnamed", Sentence.unnamed, unnamed),
-        ("silent", silent, silence.silent),
-        ("pending", Sentence.pending, silence.pending),
-        ("halves", Sentence.halves_here, silence.halves),
-        ("recent", Sentence.recent, recent),
+    grouping = Sentence.grouping if has_keys else None
+    doubts: tuple[tuple[ClauseWord, Sentence, Sequence[str], str | None], ...] = (
+        ("unnamed", Sentence.unnamed, unnamed, Sentence.naming),
+        ("silent", Sentence.silent, silence.silent, grouping),
+        ("pending", Sentence.pending, silence.pending, None),
+        ("halves", Sentence.halves_here, silence.halves, Sentence.one_name),
+        ("recent", Sentence.recent, recent, Sentence.later),
     )
-    for about, sentence, names in doubts:
+    for about, sentence, names, remedy in doubts:
         if names:
-            add(about, sentence, names=names)
+            add(about, sentence, names=names, remedy=remedy)
     if not is_whole:
         add("gap", Sentence.in_gap)
     return tuple(clauses)

@@ -740,7 +740,10 @@ def test_an_order_that_is_stuck_behind_many_newer_ones_is_counted_and_named_on_t
     expect(counted).to_have_text(re.compile("all that wait$"))  # nothing failed
     page.route("**/itc_db/failures*", lambda route: route.fulfill(json=FAILED))
     page.reload()
-    expect(counted.get_by_role("link")).to_have_text("149 failures in all")
+    for width in (390, 1440):
+        page.set_viewport_size({"width": width, "height": 844})
+        link = page.get_by_role("link", name="149 failures in all")
+        expect(link).to_be_in_viewport(ratio=1)
     expect(strip.filter(has_text="failed")).to_have_text("failed")  # none of these
     page.unroute("**/itc_db/failures*")
     expect(page.get_by_text("order.new waits in stock")).to_be_visible()

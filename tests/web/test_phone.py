@@ -14,10 +14,16 @@ from tests.web.stories import AUDITOR, BILLING, SHOP, STOCK, Story
 from tests.web.test_accessibility import settled
 
 STEPS = 14
+HEIGHT = 844  # pixels
 VIEWS = [("waterfall", "treeitem"), ("sequence", "option")]
 WITHIN = """(row) => {
   const [one, box] = [row, row.closest(".conv-rows")].map((e) => e.getBoundingClientRect());
   return box.top <= one.top && one.bottom <= box.bottom;
+}"""
+
+BELOW = """(names) => {
+  const [one, other] = names.map((name) => document.querySelector(name).getBoundingClientRect());
+  return one.height > 0 && one.top >= other.bottom;
 }"""
 
 
@@ -58,6 +64,7 @@ def test_an_order_opens_at_its_top_and_the_drawing_at_what_went_wrong(
 ) -> None:
     server, roots = orders
     page = open_page(server, f"#/conversations?event={roots[end]}&view={view}", width=390)
+    page.set_viewport_size({"width": 390, "height": HEIGHT})
     chosen = page.locator(f"[role={role}][aria-selected=true]")
     expect(chosen).to_contain_text(f"step.{STEPS - 1}")
     page.wait_for_function(WITHIN, arg=chosen.element_handle())
@@ -66,11 +73,14 @@ def test_an_order_opens_at_its_top_and_the_drawing_at_what_went_wrong(
         "[...document.querySelectorAll('.conv, .page')].map((e) => e.scrollTop)"
     ) == [0, 0]
     expect(page.locator(".conv-verdict")).to_be_in_viewport(ratio=1)
+    expect(chosen).to_be_in_viewport(ratio=1)
+    if view == "waterfall":
+        legend = page.locator(".conv-legend")
+        expect(legend).to_contain_text("waiting")
+        assert page.evaluate(BELOW, [".conv-legend", ".conv-rows"])
     if end == "waiting":
         expect(page.get_by_role("heading", name="What to do")).to_be_in_viewport(ratio=1)
 
-
-HEIGHT = 844  # pixels
 
 
 @pytest.mark.parametrize("view", ["overview", "conversations", "topology", "durations", "queue"])

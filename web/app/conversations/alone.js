@@ -5,9 +5,10 @@ import { count, exchangeName, plural, visible } from "../core/format.js";
 import { patch } from "../core/route.js";
 import { FEWEST } from "../ui/alike.js";
 import { Value } from "../ui/marks.js";
+import { inShort } from "../ui/names.js";
 import { Alert } from "../ui/panel.js";
 import { isUnderWay, ProposalLine, useProposal } from "../ui/proposal.js";
-import { fatesOf } from "./words.js";
+import { doubtsOf, fatesOf } from "./words.js";
 
 /** True of one message that nothing ties to another. */
 export const isAlone = ({ keys, counts: { messages }, truncated }) => keys.length === 0 && messages === 1 && !truncated;
@@ -16,14 +17,16 @@ export const isAlone = ({ keys, counts: { messages }, truncated }) => keys.lengt
 export const addressOf = ({ type, first: { exchange, routing_key: key } }) =>
   `${exchangeName(exchange)}${[key, `${exchange}/${key}`].includes(type) ? "" : ` · ${visible(key)}`}`;
 
-/** The way of a message: who published it, the queues where it went, and what became of it there. */
-export function wayOf({ first: { publisher, queues }, clauses }, short) {
+/** The way of a message: who published it, the queues where it went, and what became of it there, or why nobody knows. */
+export function wayOf(one, short) {
+  const { publisher, queues } = one.first;
   const way = `${publisher == null ? "publish not seen" : short(publisher)} → ${queues.join(", ") || "no queue"}`;
-  return [way, ...fatesOf({ clauses })].join("; ");
+  return [way, ...fatesOf(one), ...doubtsOf(one).map(({ text, names }) => inShort(text, names, short))].join("; ");
 }
 
-/** The kind of messages that stand alone, equal for alike ones: type, service, queues and end; of others their own event. */
-export const kindOf = (one, short) => (isAlone(one) ? JSON.stringify([one.vhost, one.type, one.state, addressOf(one), wayOf(one, short)]) : one.root);
+/** The kind of messages that stand alone, equal for alike ones: type, publisher, queues and end; of others their own event. */
+export const kindOf = ({ root, vhost, type, state, first, clauses, reason, ...one }) => (!isAlone({ clauses, ...one }) ? root
+  : JSON.stringify([vhost, type, state, first, reason, clauses.map(({ about, number, queues, names }) => [about, number, queues, [...names].sort()])]));
 
 /** Says once why most rows are one message, and what would tie them together. */
 export function KeyNotice({ items, via, onChange }) {
@@ -44,7 +47,8 @@ export function KeyNotice({ items, via, onChange }) {
   const isBare = vhost !== null && items.every((one) => one.vhost !== vhost || isAlone(one));
   const those = isBare ? html`These messages of <${Value}>${vhost}<//>` : alone.length === items.length ? "These messages" : `${count(alone.length)} of ${plural(items.length, "row")}`;
   const lead = html`<strong>${those} carry no key, so each stands alone.</strong>`;
+  const remedy = html`To see orders, have each message name what led to it: its <code>message_id</code>, in a header <code>causation_id</code>.${via !== "conversation" &&
+    html` Or give all messages of an order its number as their <code>correlation_id</code>, and follow <em>Conversation</em>.`}`;
   if (proposal || isPending) return html`<${ProposalLine} vhost=${latest.current} proposal=${proposal} lead=${lead} onChange=${changed} />`;
-  return html`<${Alert} tone="calm">${lead} To see orders, have each message name what led to it: its <code>message_id</code>, in a header
-    ${" "}<code>causation_id</code>.${via !== "conversation" && html` Or give all messages of an order its number as their <code>correlation_id</code>, and follow <em>Conversation</em>.`}<//>`;
+  return html`<${Alert} tone="calm">${lead} <span class="off-phone">${remedy}</span><details class="on-phone small"><summary>What to send</summary>${remedy}</details><//>`;
 }

@@ -25,7 +25,7 @@ export function Facts({ model, slow, tools, onSelect }) {
     <div class="conv-title">
       <a class="small" href=${hrefHere(BACK)}>← All conversations</a>
       <h1><${Value}>${subjectOf(answer)}<//></h1>
-      <span class="badge" title="Its virtual host"><span class="soft">in</span>${" "}<${Value} cut>${answer.vhost}<//></span>
+      <span class="badge" title="Its virtual host"><span class="cut">in <${Value}>${answer.vhost}<//></span></span>
       ${key != null && html`<span class="badge" title="The type of its first message"><${Value} cut>${answer.type}<//></span>`}
       ${others.map((one) => html`<span class="badge" key=${one} title="What its messages share"><${Value} cut>${one}<//></span>`)}
       <div class="right">${tools}</div>

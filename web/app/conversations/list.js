@@ -50,10 +50,11 @@ export function ConversationList({ find }) {
   const rows = isUrgentFirst ? [...items, ...older].sort((a, b) => isUrgent(b) - isUrgent(a)) : items;
 
   return html`
-    <${States} pages=${all} waiting=${waiting} failures=${failures} chosen=${params.state ?? ""} />
+    <${States} pages=${all} waiting=${waiting} hasFailed=${failures?.counted > 0} chosen=${params.state ?? ""} />
     <${Filters} params=${params} />
     <${KeyNotice} items=${items} via=${filters.via} onChange=${reload} />
     <${Panel} title="Conversations" flush note=${data && noteOf(last, rows, order)}
+      tools=${failures?.counted > 0 && html`<a class="button small" href=${hrefFailures({ vhost: vhost.value })}>${plural(failures.counted, "failure")}${failures.counted_all ? "" : " or more"} in all</a>`}
       foot=${further && html`<button class="button small" aria-disabled=${String(coming)}
         onClick=${() => coming || more()}>${coming ? "Loading …" : "Show older"}</button>
         <span> ${plural(data.reduce((sum, page) => sum + page.looked_at, 0), "conversation")} looked at${last.since ? `, since ${dateTime(last.since)}` : ""}</span>`}>
@@ -93,8 +94,8 @@ const FOUND_BY = {
 const noteOf = ({ by, truncated }, items, order) =>
   items.length ? `${count(items.length)}${truncated ? " so far" : ""}, ${FOUND_BY[by] ?? ""}${order}` : null;
 
-/** Numbers of the conversations that were looked at, and of all that wait (undefined: not known yet), by state; each part is a filter. `failures` are of all. */
-function States({ pages, waiting, failures, chosen }) {
+/** Numbers of the conversations that were looked at, and of all that wait (undefined: not known yet), by state; each part is a filter. `hasFailed`: also older ones. */
+function States({ pages, waiting, hasFailed, chosen }) {
   const sums = new Map();
   for (const { state, number } of (pages ?? []).flatMap(({ states }) => states)) sums.set(state, (sums.get(state) ?? 0) + number);
   if (waiting) sums.set("waiting", waiting.states[0]?.number ?? 0);
@@ -105,13 +106,12 @@ function States({ pages, waiting, failures, chosen }) {
     const number = isPending(state) ? "…" : some && `${count(some)}${state === "waiting" && waiting?.truncated ? "+" : ""}`;
     return [state, html`<span class="dot ${tone}"></span>${number ? `${number} ` : ""}${word.split(",")[0]}`];
   };
-  const isShown = ([state]) => !pages || sums.get(state) || isPending(state) || (state === "failed" && failures?.counted) || state === chosen;
+  const isShown = ([state]) => !pages || sums.get(state) || isPending(state) || (state === "failed" && hasFailed) || state === chosen;
   const total = (pages ?? []).reduce((sum, page) => sum + page.looked_at, 0);
   return html`<div class="state-strip">
     <${Choice} label="State" value=${chosen} onChange=${(value) => patch({ state: value || null })}
       options=${[["", pages ? `All ${waiting === undefined ? "…" : `${count(all)}${waiting?.truncated ? "+" : ""}`}` : "All"], ...Object.entries(STATES).filter(isShown).map(part)]} />
-    <span class="soft small off-phone">${pages?.at(-1)?.truncated && `of the newest ${plural(total, "conversation")}${waiting ? ", and all that wait" : ""}`}${failures?.counted > 0 && html`;
-      ${" "}<a href=${hrefFailures({ vhost: vhost.value })}>${plural(failures.counted, "failure")}${failures.counted_all ? "" : " or more"} in all</a>`}</span>
+    <span class="soft small off-phone">${pages?.at(-1)?.truncated && `of the newest ${plural(total, "conversation")}${waiting ? ", and all that wait" : ""}`}</span>
   </div>`;
 }
 

@@ -26,8 +26,8 @@ export function Rows({ items, order }) {
   const isKeyless = items.every(isAlone);
   const row = (one, under) => html`<${Row} key=${one.root} one=${one} isKeyless=${isKeyless} several=${several} short=${short} under=${under} />`;
   // A group is known by its oldest member, which stays when newer ones come.
-  const rows = foldedOf(items, (one) => kindOf(one, short)).map((one) => (one.alike ? { ...one, root: one.alike.at(-1).root } : one));
-  const heads = `${isKeyless ? "Message|State|#Duration|Began|Sent to|#Messages|What happened|Taken by" : "Conversation|State|#Duration|Began|Type|#Messages|What happened|Participants"}${several ? "|Virtual host" : ""}`;
+  const rows = foldedOf(items, kindOf).map((one) => (one.alike ? { ...one, root: one.alike.at(-1).root } : one));
+  const heads = `${isKeyless ? "Message|State|#Duration|Began|Exchange|#Messages|What happened|Taken by" : "Conversation|State|#Duration|Began|Type|#Messages|What happened|Participants"}${several ? "|Virtual host" : ""}`;
   return html`<${Table} label=${`Conversations, ${order}`} heads=${heads} rows=${rows} by=${BY} lines>
     ${(one) => (one.alike
       ? [html`<${Group} key=${`all ${one.root}`} one=${one} isKeyless=${isKeyless} several=${several} short=${short} isOpen=${open.has(one.root)} onTurn=${() => turn(one.root)} />`,
@@ -74,7 +74,7 @@ function Group({ one, isKeyless, several, short, isOpen, onTurn }) {
     <td class="tabular at-last" title=${`${plural(alike.length, "message")}, the first at ${dateTime(alike.at(-1).began_at)}`}>${span(alike.at(-1).began_at, alike[0].began_at, "–")}</td>
     <td><${Value} cut>${isKeyless ? addressOf(one) : one.type}<//></td>
     <td class="number">${count(sum(alike))}</td>
-    <td class="text at-second"><span>${said(wayOf(one, short))}</span></td>
+    <td class="text at-second" title=${said(one.sentence)}><span>${said(wayOf(one, short))}</span></td>
     <${Participants} of=${alike} isKeyless=${isKeyless} short=${short} />
     ${several && html`<td><${Value} cut>${one.vhost}<//></td>`}
   </tr>`;

@@ -127,7 +127,7 @@ function completeSince(gaps, chosen) {
 function periodText({ since, until }, period) {
   if (!since && !until) return "all that was recorded";
   const times = since && until ? span(since, until) : `${since ? moment(since) : "the beginning"} to ${until ? moment(until) : "now"}`;
-  return period?.what ? `${period.what}: ${times}` : times;
+  return period?.what ? html`<span class="off-phone">${period.what}:${" "}</span>${times}` : times;
 }
 
 function Age({ at }) {

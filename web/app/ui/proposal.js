@@ -56,16 +56,15 @@ export function ProposalLine({ vhost, proposal, lead, more = "", show, onChange 
       return startRestamp(vhost);
     }, null);
   const busy = id !== null && !ended;
+  const gain = `${count(one.joins)} of ${count(one.of)} publishes${visible(more)} could be joined to what led to them: ${visible(one.says)}${one.certainty === SURE ? "" : ` (${visible(one.certainty)})`}.`;
   const refused = mayWrite.value ? undefined : "Only an administrator may join them";
   return html`<div class="alert calm proposal-line" role="status">
-    <p>${!adopted && lead} ${adopted
-      ? `Joined: ${visible(one.says)}. ${past(job, busy)}`
-      : `${count(one.joins)} of ${count(one.of)} publishes${visible(more)} could be joined to what led to them: ${visible(one.says)}${one.certainty === SURE ? "" : ` (${visible(one.certainty)})`}.`}${one.alone != null && html` <strong>Only messages of user <${Value}>${one.alone}<//> carry it.</strong>`}</p>
+    <p>${!adopted && lead} ${adopted ? `Joined: ${visible(one.says)}. ${past(job, busy)}` : html`<span class=${lead && "off-phone"}>${gain}</span>`}${one.alone != null && html` <strong>Only messages of user <${Value}>${one.alone}<//> carry it.</strong>`}</p>
     ${!adopted && show}
     ${adopted
       ? html`<button class="button small" disabled=${!mayWrite.value || busy} onClick=${takeBack}>Take back</button>`
-      : html`<button class="button main" disabled=${!mayWrite.value || busy} title=${refused ?? "From now on, and for what is stored"} onClick=${adopt}><span>Join messages by <bdi>${visible(fieldIn(one))}</bdi></span></button>`}
-    <details><summary class="small">Rules</summary><pre class="small">${visible(one.rules.map((rule) => JSON.stringify(rule)).join("\n"))}</pre></details>
+      : html`<button class="button small" disabled=${!mayWrite.value || busy} title=${refused ?? "From now on, and for what is stored"} onClick=${adopt}><span>Join messages by <bdi>${visible(fieldIn(one))}</bdi></span></button>`}
+    <details><summary class="small">Rules</summary>${lead && !adopted && html`<p class="on-phone">${gain}</p>`}<pre class="small">${visible(one.rules.map((rule) => JSON.stringify(rule)).join("\n"))}</pre></details>
   </div>`;
 }
 

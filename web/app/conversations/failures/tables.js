@@ -41,7 +41,7 @@ function Incident({ of, several, hasException, short }) {
     <td class="name"><${Maybe}>${someOf(by.map(short))}<//></td>
     ${several && html`<td class="name"><${Places} of=${of} to=${(one) => hrefHere({ ...only, vhost: one })} /></td>`}
     <td class="tabular" title=${dateTime(first)}>${brief(first)}</td>
-    <td class="tabular at-end" title=${dateTime(last)}><span class="on-phone">${brief(first)} – </span>${brief(last)}</td>
+    <td class="tabular at-end" title=${dateTime(last)}>${first !== last && html`<span class="on-phone">${brief(first)} – </span>`}${brief(last)}</td>
     <td><a class="button small" href=${conversation(vhost, newest)} aria-label=${`Open the conversation of the newest, #${newest}`}>Open</a></td>
   </tr>`;
 }
