@@ -136,7 +136,7 @@ def test_who_is_chosen_from_what_is_counted(shop: Served, open_page: OpenPage) -
     page = open_page(shop, f"#/durations?vhost={VHOST}", width=390)
     expect(page.get_by_role("region", name="Became slow")).to_be_visible()
     expect(page.get_by_label("Against")).to_have_count(0)  # that is the last hour's
-    page.get_by_label("Queue or service").select_option("queue:stock")
+    page.get_by_label("Queue or participant").select_option("queue:stock")
     expect(page.get_by_role("region", name="Waiting").get_by_role("slider")).to_be_visible()
     page.get_by_role("button", name="Day", exact=True).click()
     page.get_by_label("Against").select_option("week")
@@ -155,14 +155,14 @@ def test_where_nothing_became_slow_it_says_what_was_looked_at(
     expect(title).to_contain_text("How long messages of all virtual hosts waited")
     slow = page.get_by_role("region", name="Became slow")
     # All of the record is less than an hour old.
-    expect(slow).to_contain_text("no queue or service had messages in at least 10 minutes of the")
+    expect(slow).to_contain_text("no queue or participant had messages in at least 10 minutes of the")
     none = {"items": [], "looked_at": 22}
     change_answers(page, "**/itc_db/slow*", lambda answer: answer | none)
     page.reload()
     expect(slow).to_contain_text("of none is the median of waiting or handling, or 9 of 10,")
-    compared = slow.get_by_text("22 queues and services had enough messages to compare.")
+    compared = slow.get_by_text("22 queues and participants had enough messages to compare.")
     expect(compared).to_have_attribute("title", re.compile("^A false alarm comes at most once in"))
-    page.get_by_label("Queue or service").select_option("service:stock")
+    page.get_by_label("Queue or participant").select_option("service:stock")
     expect(title).to_contain_text(f"How long messages of {VHOST} waited")
 
 
@@ -195,7 +195,7 @@ def test_what_became_slow_most_or_the_only_service_is_chosen_at_first(
     shop: Served, open_page: OpenPage
 ) -> None:
     page = open_page(shop, f"#/durations?vhost={VHOST}")
-    choice = page.get_by_label("Queue or service")
+    choice = page.get_by_label("Queue or participant")
     expect(choice).to_have_value("")  # of many, none slow
     expect(page.get_by_role("slider")).to_have_count(0)
     change = {"quantile": "median", "before": 0.2, "after": 0.5, "chance": 0.0001}
@@ -243,7 +243,7 @@ def test_hostile_names_are_text_and_those_without_a_place_are_said(
         for name in HOSTILE:
             queue = quote(storable(name), safe="")
             page = open_page(server, f"#/durations?vhost={VHOST}&queue={queue}")
-            expect(page.get_by_label("Queue or service")).to_contain_text("and others, with")
+            expect(page.get_by_label("Queue or participant")).to_contain_text("and others, with")
             expect(page.locator(".loading")).to_have_count(0)
             assert_unharmed(page)
         expect(page.get_by_text("counted with others")).to_be_visible()

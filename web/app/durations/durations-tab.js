@@ -80,7 +80,7 @@ const longerText = ({ before, after }) => {
 
 /** The service or queue that became slow, since when and how much; and where to look for the cause. */
 function Verdict({ map }) {
-  const [kind, name] = map.queue == null ? ["Service", map.service] : ["Queue", map.queue];
+  const [kind, name] = map.queue == null ? ["Participant", map.service] : ["Queue", map.queue];
   const against = againstText();
   const slow = SERIES.filter(([key]) => map[key].change);
   if (!slow.length) return SERIES.every(([key]) => map[key].comparable) && html`<p class="verdict">${kind} <${Value}>${name}<//> is not clearly slower than ${against}.</p>`;
@@ -107,9 +107,9 @@ function Owner({ vhost: name, queue, service, data }) {
   if (queue != null && !known.queue.includes(queue)) known.queue = [...known.queue, queue];
   if (service != null && !known.service.includes(service)) known.service = [...known.service, service];
   return html`<label class="labelled"><span>Of</span>
-    <select class="select" aria-label="Queue or service" value=${value} onChange=${choose}>
+    <select class="select" aria-label="Queue or participant" value=${value} onChange=${choose}>
       <option value="">${value ? "what became slow" : "choose …"}</option>
-      ${group("service", "Services", known.service, data?.other_services)}${group("queue", "Queues", known.queue, data?.other_queues)}
+      ${group("service", "Participants", known.service, data?.other_services)}${group("queue", "Queues", known.queue, data?.other_queues)}
     </select></label>`;
 }
 

@@ -79,7 +79,7 @@ export function placeOf({ y, order }, row, low = 0, high = order.length) {
 const MOST_LANES = 40;
 
 export const GROUPINGS = [
-  ["service", "Service"],
+  ["service", "Name"],
   ["user", "User"],
   ["place", "Place"],
   ["none", "Nothing"],

@@ -20,7 +20,7 @@ const Letter = ({ letter }) => html`<span class="pin ${letter.toLowerCase()}">${
 
 const SIGNS = [
   ["Events", [
-    [html`<${Sign}><circle cx="14" cy="8" r="4.5" fill="var(--ink-soft)" /><//>`, "publish, in its service's colour"],
+    [html`<${Sign}><circle cx="14" cy="8" r="4.5" fill="var(--ink-soft)" /><//>`, "publish, in the colour of its participant's name"],
     [html`<${Ring} />`, "delivery"],
     [html`<${Ring}><circle cx="14" cy="8" r="1.6" fill="var(--ink-soft)" /><//>`, "handed over again"],
     [html`<${Ring} tone="var(--bad)"><path d="M12 6l4 4M16 6l-4 4" /><//>`, "dead-lettered"],
@@ -54,10 +54,10 @@ export function Legend({ stage }) {
   return html`<section class="signs" aria-label="Legend" tabindex="0">
     ${SIGNS.map(([title, signs]) => html`<div key=${title}><h3>${title}</h3>
       <ul>${signs.map(([sign, words]) => html`<li key=${words}><span class="sign-box">${sign}</span>${words}</li>`)}</ul></div>`)}
-    ${services.length > 0 && html`<div><h3>Services</h3>
+    ${services.length > 0 && html`<div><h3>Participants, by name</h3>
       <ul>${services.map(([name, service]) => html`<li key=${name}>
         <span class="sign-box"><i class="swatch" style=${{ "--tone": serviceTone(service) }}></i></span>
         <${Value}>${name}<//></li>`)}</ul></div>`}
-    <p class="faint small">Dimmed: not highlighted. There are ten colours; services beside each other differ as far as possible.</p>
+    <p class="faint small">Dimmed: not highlighted. There are ten colours; names beside each other differ as far as possible.</p>
   </section>`;
 }

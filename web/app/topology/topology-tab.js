@@ -23,7 +23,7 @@ const AMOUNTS = [1000, 5000, 20_000];
 const MOST_OF_PERIOD = 20_000;
 const COUNTED = "counted";
 const COLOURS = [["failures", "Failures"], ["waits", "Waits"]];
-const BY = [["service", "Services"], ["user", "Users"], ["participant", "Participants"]];
+const BY = [["service", "By name"], ["user", "By user"], ["participant", "Each participant"]];
 const RECENT = 60; // s: rates are as of now
 const FORM = "2026-01-02 15:04:05";
 

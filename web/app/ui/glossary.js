@@ -1,8 +1,7 @@
 // Glossary of the page's own words: shown on hover and focus, and listed by `?`.
 export const GLOSSARY = {
-  participant: "Who acts: by default a program, told by its user, its place and its connection's name. What it receives may have a part in everything it publishes later.",
+  participant: "Who acts: by default a program, told by its user, its place and its connection's name. Where its name alone stands, those of one name count as one. What it receives may have a part in everything it publishes later.",
   event: "A publish, or the delivery of a message to a consumer.",
-  service: "A participant by its program's name alone, wherever the program runs.",
   consumer: "Whoever takes messages from a queue: a participant while it is handed something.",
   "9 of 10": "Nine of ten took at most this long. Half took at most the median.",
   stamp: "An event's logical clock (an interval tree clock). Comparing two stamps tells whether one event can have influenced the other.",

@@ -34,17 +34,17 @@ export function SlowNow({ loaded: { data, error, reload }, tools }) {
   if (!data) return error ? html`<${Failure} error=${error} onRetry=${reload} />` : html`<${Panel} title="Became slow" flush id="slow-now"><p class="nothing">Comparing …</p><//>`;
   const { items, looked_at: all, looked_at_all: isWhole, as_of, level } = data;
   const rareness = `A false alarm comes at most once in ${count(Math.round(1 / level))} answers.`;
-  const notes = [items.length > MOST && `The ${MOST} slowest of ${items.length} are shown.`, !isWhole && "Only the busiest queues and services of each user were looked at.", uncountedText(as_of)].filter(Boolean).join(" ");
+  const notes = [items.length > MOST && `The ${MOST} slowest of ${items.length} are shown.`, !isWhole && "Only the busiest queues and participants of each user were looked at.", uncountedText(as_of)].filter(Boolean).join(" ");
   return html`<${Panel} title="Became slow" flush id="slow-now"
-      note="within the last hour, against the hour before" foot=${(all > 0 || notes) && html`${all > 0 && html`<span title=${rareness}>${plural(all, "queue or service", "queues and services")} had enough messages to compare.</span> `}${notes}`} tools=${tools}>
+      note="within the last hour, against the hour before" foot=${(all > 0 || notes) && html`${all > 0 && html`<span title=${rareness}>${plural(all, "queue or participant", "queues and participants")} had enough messages to compare.</span> `}${notes}`} tools=${tools}>
     ${items.length
       ? html`<${Table} label="What became slow" heads="Who|#Before → now|Since|What|Virtual host" rows=${items.slice(0, MOST)} lines
             by=${[({ queue, service }) => queue ?? service, ({ change }) => change.after, ({ change }) => change.since, "measured", "vhost"]}>
           ${(one) => html`<${Slow} key=${JSON.stringify([one.vhost, one.queue, one.service, one.measured])} ...${one} />`}
         <//>`
       : html`<p class="nothing">${all
-        ? "No queue or service became slow: of none is the median of waiting or handling, or 9 of 10, clearly longer."
-        : "Too little to compare: no queue or service had messages in at least 10 minutes of the hour before, and in enough since."}</p>`}
+        ? "No queue or participant became slow: of none is the median of waiting or handling, or 9 of 10, clearly longer."
+        : "Too little to compare: no queue or participant had messages in at least 10 minutes of the hour before, and in enough since."}</p>`}
   <//>`;
 }
 
@@ -53,7 +53,7 @@ function Slow({ vhost, queue, service, measured, change }) {
   const isOne = queue === service;
   return html`<tr>
     <td class="name at-first">${queue != null && html`<${Queue} vhost=${vhost} name=${queue} /> <span class="soft">queue${service != null && " and "}</span>`}${service != null &&
-      html`${!isOne && html`<${Value}>${service}<//>`} <span class="soft">service</span>`}</td>
+      html`${!isOne && html`<${Value}>${service}<//>`} <span class="soft">participant</span>`}</td>
     <td class="number at-first-end"><a href=${these} title="Draw it over time">${seconds(change.before)} → <b>${seconds(change.after)}</b></a></td>
     <td class="tabular at-end">${moment(change.since)}</td>
     <td class="at-second">${measured}, ${QUANTILES[change.quantile]}</td>

@@ -95,7 +95,7 @@ function Strip({ data, from }) {
   const { all_heard_at: heard } = data;
   const services = servicesOf(data);
   const word = from == null ? "" : "other ";
-  if (!services.length) return html`<p class="soft">No service did anything since.</p>`;
+  if (!services.length) return html`<p class="soft">No participant did anything since.</p>`;
   const tones = Object.keys(WORDS)
     .map((verdict) => [verdict, services.filter((one) => one.verdict === verdict)])
     .filter(([, those]) => those.length);
@@ -103,7 +103,7 @@ function Strip({ data, from }) {
   const isTouched = ({ verdict }) => verdict === "caused";
   const touched = others.filter(isTouched).length;
   const isBack = services.some((one) => one.name === from && isTouched(one));
-  return html`<p><strong>${count(touched)} of ${plural(others.length, `${word}service`)}</strong> ${touched === 1 ? "was" : "were"} touched for certain${isBack && html`; it came back to <${Value}>${from}<//>`}.
+  return html`<p><strong>${count(touched)} of ${plural(others.length, `${word}participant`)}</strong> ${touched === 1 ? "was" : "were"} touched for certain${isBack && html`; it came back to <${Value}>${from}<//>`}.
       ${heard && html` By ${clockTime(heard)} each had received a message that goes back to it, so whatever they did later may come of it.`}</p>
     <dl class="strip">${tones.map(([verdict, those]) => html`
       <dt key=${verdict}>${those[0].word} <span class="soft">${count(those.length)}</span></dt>
