@@ -155,7 +155,7 @@ def test_where_nothing_became_slow_it_says_what_was_looked_at(
     expect(title).to_contain_text("How long messages of all virtual hosts waited")
     slow = page.get_by_role("region", name="Became slow")
     # All of the record is less than an hour old.
-    expect(slow).to_contain_text("no queue or participant had messages in at least 10 minutes of the")
+    expect(slow).to_contain_text("no queue or participant had messages in at least 10 minutes of")
     none = {"items": [], "looked_at": 22}
     change_answers(page, "**/itc_db/slow*", lambda answer: answer | none)
     page.reload()

@@ -245,7 +245,7 @@ def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
     page.reload()
     expect(since).to_have_text(re.compile(r"^before [\d:]+$"))
     slow = page.get_by_role("region", name="Became slow")
-    expect(slow).to_contain_text("Too little to compare: no queue or participant had")  # of one minute
+    expect(slow).to_contain_text("Too little to compare: no queue or participant had")
 
 
 def test_a_gap_in_the_recent_past_is_no_rate_of_0(

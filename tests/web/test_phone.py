@@ -82,7 +82,6 @@ def test_an_order_opens_at_its_top_and_the_drawing_at_what_went_wrong(
         expect(page.get_by_role("heading", name="What to do")).to_be_in_viewport(ratio=1)
 
 
-
 @pytest.mark.parametrize("view", ["overview", "conversations", "topology", "durations", "queue"])
 def test_what_stands_above_a_view_takes_less_than_a_third_of_the_first_screen(
     orders: tuple[Served, dict[str, int]], open_page: OpenPage, view: str

@@ -338,7 +338,7 @@ def ask_since_when_it_is_slow(hand: Hand) -> None:
     expect(rows.first).to_be_visible()
     assert {each.locator(".name .value").first.inner_text() for each in rows.all()} == {"stock"}
     expect(rows.first).to_contain_text(re.compile(r"\d+ ms → \d\.\d s.*\d\d:\d\d:00"))
-    expect(rows.first).to_contain_text("stock queue and participant")  # the same messages: slow once
+    expect(rows.first).to_contain_text("stock queue and participant")  # slow once
     handled = page.locator(".figures.now .figure").filter(has_text="Slow")
     assert handled.locator("dd").first.inner_text() == str(rows.count())
     hand.press(rows.first.get_by_role("link", name="→"))
