@@ -225,9 +225,8 @@ class _Assembly:
             remark = Sentence.direct_reply
         elif loss is not None:
             state, remark = loss.state, loss.remark(head.exchange)
-        if state != "waiting":
-            return Copy(queue, state, (), (), remark, loss)
-        return Copy(queue, state, (), (), remark, loss, head.recorded_at, fate)
+        waits = (head.recorded_at, fate) if state == "waiting" else ()
+        return Copy(queue, state, (), (), remark, loss, *waits)
 
     def _delivery(self, delivery: ConversationEvent) -> Delivery:
         events = self.members.events

@@ -8,7 +8,7 @@ import { Value } from "../ui/marks.js";
 import { inShort } from "../ui/names.js";
 import { Alert } from "../ui/panel.js";
 import { isUnderWay, ProposalLine, useProposal } from "../ui/proposal.js";
-import { doubtsOf, fatesOf } from "./words.js";
+import { factText } from "./words.js";
 
 /** True of one message that nothing ties to another. */
 export const isAlone = ({ keys, counts: { messages }, truncated }) => keys.length === 0 && messages === 1 && !truncated;
@@ -18,10 +18,10 @@ export const addressOf = ({ type, first: { exchange, routing_key: key } }) =>
   `${exchangeName(exchange)}${[key, `${exchange}/${key}`].includes(type) ? "" : ` · ${visible(key)}`}`;
 
 /** The way of a message: who published it, the queues where it went, and what became of it there, or why nobody knows. */
-export function wayOf(one, short) {
-  const { publisher, queues } = one.first;
+export function wayOf({ first: { publisher, queues }, clauses: [, ...more], state, reason }, short) {
   const way = `${publisher == null ? "publish not seen" : short(publisher)} → ${queues.join(", ") || "no queue"}`;
-  return [way, ...fatesOf(one), ...doubtsOf(one).map(({ text, names }) => inShort(text, names, short))].join("; ");
+  const fates = more.filter(({ number }) => number != null || state === "unknown").map((one) => inShort(one.number === 1 ? one.text : factText(one), one.names, short));
+  return [way, ...fates, !more.length && state === "unknown" && reason].filter(Boolean).join("; ");
 }
 
 /** The kind of messages that stand alone, equal for alike ones: type, publisher, queues and end; of others their own event. */

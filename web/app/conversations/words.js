@@ -40,7 +40,8 @@ export function reasonsOf({ clauses: [, ...more], reason, counts, position }, sh
   ].filter(Boolean);
 }
 
-const factText = ({ number, text }) => (number == null ? text : `${count(number)} ${text}`);
+/** A clause without what would tell more. */
+export const factText = ({ number, text }) => (number == null ? text : `${count(number)} ${text}`);
 const clauseText = (one) => [factText(one), one.remedy].filter(Boolean).join(": ");
 
 /** A conversation's sentence, but for what the verdict and the facts below say of the same messages. */
@@ -55,15 +56,6 @@ export function rowText({ failure, state, position, clauses: [first, ...more] })
   if (state === "waiting" && position?.type) return `${position.type} waits in ${position.queue}`;
   return [...more, first].map((one) => `${factText(one)}.`).join(" ");
 }
-
-/** The clauses on why the state of a conversation is unknown. */
-export const doubtsOf = ({ state, clauses, reason }) => {
-  const doubts = state === "unknown" ? clauses.slice(1).filter(({ number }) => number == null) : [];
-  return state === "unknown" && !doubts.length && reason ? [{ text: reason, names: [] }] : doubts;
-};
-
-/** The fates of one message's copies: `died in billing`, `2 were not handed over yet`. */
-export const fatesOf = ({ clauses }) => clauses.filter(({ number }) => number != null).map((one) => (one.number === 1 ? one.text : factText(one)));
 
 /** By what a conversation is put together. */
 export const WAYS = [

@@ -1,10 +1,12 @@
 // Failures that are alike, whatever their virtual host: one incident, and the places where it is.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { count, moment, plural, visible } from "../core/format.js";
-import { KINDS, reasonWord } from "./failure-mark.js";
+import { count, dateTime, moment, plural, visible } from "../core/format.js";
+import { href } from "../core/route.js";
+import { KindMark, KINDS, reasonWord } from "./failure-mark.js";
 import { Queue, Value } from "./marks.js";
 import { shortOf } from "./names.js";
+import { Table } from "./table.js";
 
 const NAMED = 2;
 const BUSY = 0.1; // of the most failures in a span
@@ -29,15 +31,41 @@ export function incidentsOf(groups) {
   return [...incidents.values()].map(whole).sort((a, b) => b.count - a.count); // of as many, the newest first
 }
 
+/** Incidents, `most` of them. `hrefOf(filters)` leads to the failures of one, `beginOf` says since when it is there; `several`: of several virtual hosts. */
+export function IncidentsTable({ label, groups, several, most, hrefOf, beginOf = (one) => moment(one.first_at) }) {
+  const short = shortOf(groups.flatMap(({ by }) => by));
+  const hasException = groups.some(({ exception }) => exception);
+  return html`<${Table} label=${label} rows=${incidentsOf(groups).slice(0, most)} lines
+      by=${["count", "kind", "queue", "type", ...(hasException ? ["exception"] : []), ({ by }) => by[0], "first_at", "last_at", ...(several ? [({ places }) => places[0].vhost] : [])]}
+      heads=${`#Failures|What happened|Queue|Message type|${hasException ? "Exception|" : ""}Had it last|Since|Newest|${several ? "Virtual hosts|" : ""}`}>
+    ${(one) => {
+      const { kind, queue, reason, type, exception, vhost, newest, count: number, by: [first, ...others], last_at: last } = one;
+      const those = { kind, queue, reason, type, exception };
+      return html`<tr key=${incidentOf(one)}>
+        <td class="number at-first"><a href=${hrefOf(those)} title="Only these" aria-label=${`Only these ${plural(number, "failure")}`}>${count(number)}</a></td>
+        <td class="at-first-end"><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
+        <td class="name at-second"><${IncidentQueue} of=${one} /></td>
+        <td class="name"><${Value}>${type}<//></td>
+        ${hasException && html`<td class="name"><${Value}>${exception}<//></td>`}
+        <td class="name"><${Value}>${first && `${short(first)}${others.length ? ` and ${plural(others.length, "other")}` : ""}`}<//></td>
+        <td class="tabular" title=${dateTime(one.first_at)}>${beginOf(one)}</td>
+        <td class="tabular at-end" title=${dateTime(last)}>${number > 1 && html`<span class="on-phone">${beginOf(one)} – </span>`}${moment(last)}</td>
+        ${several && html`<td class="name"><${Places} of=${one} to=${(name) => hrefOf({ ...those, vhost: name })} /></td>`}
+        <td><a class="button small" href=${href("conversations", { vhost, event: String(newest) })} aria-label=${`Open the conversation of the newest, #${newest}`}>Open</a></td>
+      </tr>`;
+    }}
+  <//>`;
+}
+
 /** The queue of an incident; in several virtual hosts it is as many queues. On a phone with the type, which has no column there. */
-export function IncidentQueue({ of: { queue, vhost, type, places } }) {
+function IncidentQueue({ of: { queue, vhost, type, places } }) {
   const kind = html`<${Value}>${type}<//>`;
   if (!queue) return html`<span class="on-phone">${kind}</span><span class="off-phone faint">–</span>`;
   return html`${places.length > 1 ? html`<${Value}>${queue}<//>` : html`<${Queue} vhost=${vhost} name=${queue} />`}<span class="on-phone"> · ${kind}</span>`;
 }
 
 /** The virtual hosts of an incident, those with the most first; `to(vhost)` is the address of its failures. */
-export function Places({ of: { places }, to }) {
+function Places({ of: { places }, to }) {
   const rest = places.length - NAMED;
   const shown = rest > 1 ? places.slice(0, NAMED) : places;
   return html`<span title=${places.map((one) => `${one.vhost}: ${count(one.count)}`).join(", ")}>${shown.map((one, i) => html`${i > 0 && ", "}<a key=${one.vhost} href=${to(one.vhost)}><${Value}>${one.vhost}<//></a>`)}${rest > 1 && ` and ${rest} others`}</span>`;

@@ -6,7 +6,7 @@ import { isSilentSince, silence } from "../core/silence.js";
 import { Queue } from "./marks.js";
 import { shortOf } from "./names.js";
 
-/** Where nothing at all was recorded since then, the recording comes first. */
+/** The next step; before it the recording, where nothing at all was recorded since then. */
 export const NextStep = (of) => html`${isSilentSince(of.at) && html`Check <a href=${href("overview", { vhost: of.vhost })}>the recording</a> first: no message at all was recorded since ${moment(silence.value)}. `}<${Step} ...${of} />`;
 
 /** `isHere`: on the page of this queue. */

@@ -3,15 +3,15 @@
 import { html } from "../../core/html.js";
 import { ageOf, count, moment, plural, secondsSince } from "../../core/format.js";
 import { usePages } from "../../core/pages.js";
-import { href, hrefFailures, route, vhost } from "../../core/route.js";
+import { href, hrefFailures, hrefHere, route, vhost } from "../../core/route.js";
 import { traces } from "../../core/traces.js";
 import { useViewed } from "../../core/viewed.js";
-import { askFailures, firstOf, Told } from "../../ui/incidents.js";
+import { askFailures, firstOf, IncidentsTable, Told } from "../../ui/incidents.js";
 import { Alert, Empty, Failure, Panel, pending } from "../../ui/panel.js";
 import { useSteps } from "../../ui/steps.js";
 import { Chips, Filters, filtersOf } from "./filters.js";
 import { OverTime } from "./over-time.js";
-import { IncidentsTable, ItemsTable } from "./tables.js";
+import { ItemsTable } from "./tables.js";
 
 const PAGE = 100;
 const LIST = "Conversations that failed";
@@ -26,7 +26,7 @@ export default function FailedConversations() {
   const { since, until } = first?.gaps ? first.period : {};
   useViewed(vhost.value, since, filters.until ? until : null, "these failures", first);
   useSteps(".failure");
-  if (!data && error?.status === 404) return html`<${NotTraced} />`;
+  if (!data && error?.status === 404) return html`<${Nothing} title="This virtual host is not traced">Failures are found in what a trace has recorded.<//>`;
   return html`
     <${Filters} first=${first} />
     <${Chips} />
@@ -47,7 +47,7 @@ function Found({ first, loaded }) {
       there are more. Choose a period or a queue to count fewer.<//>`}
     <${Panel} title="Incidents" flush note=${`alike in reason, queue, message type and exception${several ? ", over all virtual hosts" : ""}; the largest first`}
         foot=${first.groups_truncated && `Those of the ${count(first.groups.length)} kinds with the newest failures are listed.`}>
-      <${IncidentsTable} groups=${first.groups} several=${several} /><//>
+      <${IncidentsTable} label="Incidents" groups=${first.groups} several=${several} hrefOf=${hrefHere} /><//>
     <${Panel} title="Over time" note=${`${first.counted_all ? "" : "the newest "}${plural(first.counted, "failure")}; choose a bar to see its time`}>
       <${OverTime} over=${first.over_time} /><//>
     <${Panel} title=${LIST} flush note=${html`${`${items.length < first.counted ? `the newest ${count(items.length)} of ` : ""}${plural(first.counted, "failure")}, newest first`}<span class="off-phone">; keys ↓ and ↑ go through them</span>`}
@@ -70,22 +70,14 @@ function Headline({ of }) {
   return html`<p class="failures-headline"><strong><${Told} of=${of}> ${end}<//></strong>${surge && html` <span class="soft">${isAll ? "" : "At least "}${count(counted)} in all since ${moment(firstOf(groups))}.</span>`}</p>`;
 }
 
-function None({ filtered, answer }) {
-  const unsure = answer.complete === false || answer.sound === false;
-  if (filtered) {
-    return html`<${Panel} title=${LIST}><${Empty} title="No failure fits these filters"
-      actions=${html`<a class="button" href=${hrefFailures()}>Show all</a>`}>
-      Take one of the filters above away, or choose another period.<//><//>`;
-  }
-  return html`<${Panel} title=${LIST}><${Empty} title=${unsure ? "No failure is known" : "No failures"}
-    actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
-    ${unsure
-      ? "Nothing that was recorded died or was lost. What happened where trace messages are missing is not known."
-      : "Of the messages that are stored none died, went to an error queue, could not be routed or came back again and again."}<//><//>`;
+function Nothing({ title, to = href("overview"), word = "To the traces", children }) {
+  return html`<${Panel} title=${LIST}><${Empty} title=${title} actions=${html`<a class="button" href=${to}>${word}</a>`}>${children}<//><//>`;
 }
 
-function NotTraced() {
-  return html`<${Panel} title=${LIST}><${Empty} title="This virtual host is not traced"
-    actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
-    Failures are found in what a trace has recorded.<//><//>`;
+function None({ filtered, answer }) {
+  if (filtered) return html`<${Nothing} title="No failure fits these filters" to=${hrefFailures()} word="Show all">Take one of the filters above away, or choose another period.<//>`;
+  const unsure = answer.complete === false || answer.sound === false;
+  return html`<${Nothing} title=${unsure ? "No failure is known" : "No failures"}>${unsure
+    ? "Nothing that was recorded died or was lost. What happened where trace messages are missing is not known."
+    : "Of the messages that are stored none died, went to an error queue, could not be routed or came back again and again."}<//>`;
 }

@@ -1,53 +1,19 @@
-// Failures as tables: as incidents, and each by itself, where alike ones are one row that opens.
+// Failures as a table: each by itself, where alike ones are one row that opens.
 import { html } from "../../core/html.js";
-import { count, dateTime, exchangeName, plural, recent } from "../../core/format.js";
+import { dateTime, exchangeName, plural, recent } from "../../core/format.js";
 import { href, hrefHere } from "../../core/route.js";
 import { foldedOf, useOpen } from "../../ui/alike.js";
-import { IncidentQueue, incidentsOf, Places } from "../../ui/incidents.js";
 import { Queue, Value } from "../../ui/marks.js";
 import { shortOf } from "../../ui/names.js";
 import { PutBack } from "../../ui/put-back.js";
 import { Table } from "../../ui/table.js";
 import { KindMark } from "../../ui/failure-mark.js";
 
-const conversation = (vhost, event) => href("conversations", { vhost, event: String(event) });
-
-const Maybe = ({ children }) => (children == null || children === "" ? html`<span class="faint">–</span>` : html`<${Value}>${children}<//>`);
-
 const brief = (iso) => recent(iso).split(".")[0];
-const someOf = ([first, ...others]) => (others.length ? `${first} and ${plural(others.length, "other")}` : first);
-
-/** `several`: whether the failures of several virtual hosts are shown. */
-export function IncidentsTable({ groups, several }) {
-  const short = shortOf(groups.flatMap(({ by }) => by));
-  const hasException = groups.some(({ exception }) => exception);
-  return html`<${Table} label="Incidents" rows=${incidentsOf(groups)} lines
-      by=${["count", "kind", "queue", "type", ...(hasException ? ["exception"] : []), ({ by }) => by[0], ...(several ? [({ places }) => places[0].vhost] : []), "first_at", "last_at"]}
-      heads=${`#Failures|What happened|Queue|Message type|${hasException ? "Exception|" : ""}Had it last|${several ? "Virtual hosts|" : ""}Since|Newest|`}>
-    ${(one) => html`<${Incident} key=${JSON.stringify([one.kind, one.queue, one.reason, one.type, one.exception])}
-      of=${one} several=${several} hasException=${hasException} short=${short} />`}
-  <//>`;
-}
-
-function Incident({ of, several, hasException, short }) {
-  const { kind, queue, reason, type, exception, vhost, newest, by, first_at: first, last_at: last } = of;
-  const only = { kind, queue, reason, type, exception };
-  return html`<tr>
-    <td class="number at-first"><a href=${hrefHere(only)} title="Only these" aria-label=${`Only these ${plural(of.count, "failure")}`}>${count(of.count)}</a></td>
-    <td class="at-first-end"><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
-    <td class="name at-second"><${IncidentQueue} of=${of} /></td>
-    <td class="name"><${Maybe}>${type}<//></td>
-    ${hasException && html`<td class="name"><${Maybe}>${exception}<//></td>`}
-    <td class="name"><${Maybe}>${someOf(by.map(short))}<//></td>
-    ${several && html`<td class="name"><${Places} of=${of} to=${(one) => hrefHere({ ...only, vhost: one })} /></td>`}
-    <td class="tabular" title=${dateTime(first)}>${brief(first)}</td>
-    <td class="tabular at-end" title=${dateTime(last)}>${first !== last && html`<span class="on-phone">${brief(first)} – </span>`}${brief(last)}</td>
-    <td><a class="button small" href=${conversation(vhost, newest)} aria-label=${`Open the conversation of the newest, #${newest}`}>Open</a></td>
-  </tr>`;
-}
 
 const kindOf = ({ vhost, kind, reason, queue, to, type, exception, by }) => JSON.stringify([vhost, kind, reason, queue, to, type, exception, by?.name]);
 
+/** `several`: whether the failures of several virtual hosts are shown. */
 export function ItemsTable({ items, several }) {
   const [open, turn] = useOpen();
   const short = shortOf(items.flatMap(({ by, publisher }) => [by, publisher]).flatMap((one) => one?.name ?? []));
@@ -69,9 +35,9 @@ function Item({ item, group, several, hasException, hasEvent, short }) {
   return html`<tr class=${group ? "chosen-by-click" : undefined} onClick=${(e) => group && (e.target.closest("a, details") || group.onTurn())}>
     <td class="name at-first ${group === null ? "inner" : ""}">${group
       ? html`<button type="button" class="failure as-link strong" aria-expanded=${String(group.isOpen)}>${group.isOpen ? "▾" : "▸"} ${plural(group.number, "failure")}</button>`
-      : html`<a class="failure strong" href=${conversation(item.vhost, event)} title="Open its conversation"><${Value}>${item.correlation_id ?? "no key"}<//></a>`}</td>
+      : html`<a class="failure strong" href=${href("conversations", { vhost: item.vhost, event: String(event) })} title="Open its conversation"><${Value}>${item.correlation_id ?? "no key"}<//></a>`}</td>
     <td class="tabular at-end" title=${dateTime(item.at)}>${group ? `${brief(group.first)} – ${brief(item.at)}` : recent(item.at)}</td>
-    <td class="name at-second"><${Maybe}>${item.type}<//>${item.kind === "error_queue" && item.message == null && html`<${Unnamed} candidate=${item.candidate} />`}</td>
+    <td class="name at-second"><${Value}>${item.type}<//>${item.kind === "error_queue" && item.message == null && html`<${Unnamed} candidate=${item.candidate} />`}</td>
     <td class="at-first-end"><${KindMark} kind=${item.kind} reason=${item.reason} vhost=${item.vhost} />${times > 1 && html` <span class="soft small">${plural(times, "time")}</span>`}</td>
     <td class="name">${item.queue == null
       ? html`<span class="soft">sent to</span> ${exchangeName(item.exchange)}`
@@ -79,7 +45,7 @@ function Item({ item, group, several, hasException, hasEvent, short }) {
     <td class="name">${by
       ? html`<${By} name=${short(by.name)} handed=${handed} />`
       : html`<span class="soft">nobody; published by ${item.publisher ? html`<${Value}>${short(item.publisher.name)}<//>` : "an unknown"}</span>`}</td>
-    ${hasException && html`<td class="name"><${Maybe}>${item.exception}<//></td>`}
+    ${hasException && html`<td class="name"><${Value}>${item.exception}<//></td>`}
     ${several && html`<td><${Value}>${item.vhost}<//></td>`}
     ${hasEvent && html`<td class="number">${!group && html`<a href=${hrefHere({ event: String(event) })}>#${event}</a>`}</td>`}
   </tr>`;
