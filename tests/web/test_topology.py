@@ -51,7 +51,7 @@ def test_each_line_has_its_rate(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/topology?vhost=%2F&newest=5000")
     lines = page.locator(".flow-links > path:not(.dead)")
     expect(lines.first).to_be_attached()
-    rates = page.locator(".flow-links text.rate").all_text_contents()
+    rates = page.locator(".flow-label .rate").all_text_contents()
     assert len(rates) == lines.count()
     events = [event for event in demo.world.events if event.vhost == "/"]
     seconds = (events[-1].at - events[0].at) / 1e6
@@ -59,7 +59,7 @@ def test_each_line_has_its_rate(demo: Served, open_page: OpenPage) -> None:
     [audits] = [n for queue, n in taken.items() if queue == "audit"]
     assert f"{audits / seconds:.0f}/s" in rates
     page.set_viewport_size({"width": 390, "height": 844})
-    expect(page.locator(".flow-links text.rate")).to_have_count(0)  # there is no room
+    expect(page.locator(".flow-label")).to_have_count(0)  # there is no room
 
 
 def test_a_virtual_host_without_events_says_so(demo: Served, open_page: OpenPage) -> None:
@@ -107,7 +107,7 @@ def test_a_period_is_counted_by_a_job_and_shown_from_then_on(
     assert all(cell.endswith("s") for cell in cells[9:12])
     page.reload()
     expect(page.get_by_text("from all 1,500 events of")).to_be_visible()
-    page.get_by_label("From which events").select_option("newest 5,000")
+    page.get_by_label("Period", exact=True).select_option("the newest 5,000 events")
     expect(page.get_by_text("from the newest 1,500 events")).to_be_visible()
 
 
@@ -142,13 +142,13 @@ def test_dead_letters_lead_from_the_queue_where_they_died(
     again = [e for e in demo.world.events if e.queue == "stock" and e.match == "redelivered"]
     both = len(dead) + len([e for e in again if e.vhost == "/"])
     expect(stock).to_contain_text(f"✕ {both} failed")
-    expect(page.locator(".flow-links g text")).to_have_text(f"✕ {len(dead)}")
-    words = page.locator(".flow-links > text:not(.rate)").all_text_contents()
-    rejected = [text for text in words if "rejected" in text]
-    assert rejected == [f"✕ {len(dead)} rejected, {both - len(dead)} redelivered"]
+    words = page.locator(".flow-label b").all_text_contents()
+    assert words[:2] == [f"✕ {len(dead)}", f"✕ {both} failed"]  # to the next queue, and on the line
+    drawing = page.get_by_role("region", name="Topology drawing")
+    assert not re.search("rejected|redelivered|unroutable", drawing.inner_text())
     legend = page.get_by_role("list", name="Legend")
-    expect(legend).to_contain_text("✕unroutable, dead-lettered")
-    expect(legend).to_contain_text("no failure known here")  # a line is not told who rejected
+    expect(legend).to_contain_text("✕failed: unroutable, rejected or dead in another way, or")
+    expect(legend).to_contain_text("no failure known")  # a line is not told who rejected
 
 
 def test_time_in_programs_stands_beside_time_in_queues(demo: Served, open_page: OpenPage) -> None:
@@ -175,14 +175,18 @@ def test_any_period_can_be_looked_at(serve: Callable[[Past], Served], open_page:
     since, until = world.events[300].at // 1_000_000 + 1, world.events[1200].at // 1_000_000
     within = [e for e in world.events[:1500] if since <= e.at // 1_000_000 < until]
     page = open_page(serve(world), "#/topology?vhost=%2F")
+    expect(page.get_by_role("textbox")).to_have_count(0)
+    page.get_by_label("Period", exact=True).select_option("from … to …")
     for label, second in (("From", since), ("to", until)):
+        field = page.get_by_label(label, exact=True)
+        expect(field).to_have_attribute("placeholder", "YYYY-MM-DD hh:mm:ss")
         moment = datetime.datetime.fromtimestamp(second, datetime.UTC)
-        page.get_by_label(label, exact=True).fill(moment.strftime("%Y-%m-%dT%H:%M:%S"))
+        field.fill(moment.strftime("%Y-%m-%dT%H:%M:%S"))
     page.get_by_role("button", name="Show this period").click()
     expect(page.get_by_text(f"from the newest {len(within)} events")).to_be_visible()
     page.get_by_role("button", name="Count this period").click()
     expect(page.get_by_text(f"from all {len(within)} events of")).to_be_visible()
-    page.get_by_label("Period", exact=True).select_option(label="any time")
+    page.get_by_label("Period", exact=True).select_option("the newest 1,000 events")
     expect(page).not_to_have_url(re.compile("since="))
 
 
@@ -258,5 +262,46 @@ def test_a_phone_shows_publishers_beside_their_queues_in_the_first_screen(
     for column in ("publishers", "queues"):
         expect(page.locator(f".flow-node.{column}").first).to_be_in_viewport(ratio=1)
     expect(page.get_by_label("From", exact=True)).not_to_be_visible()
-    page.get_by_text("From … to …").click()
+    page.get_by_label("Period", exact=True).select_option("from … to …")
     expect(page.get_by_label("From", exact=True)).to_be_visible()
+
+
+def test_queues_that_fail_are_first_and_those_of_a_library_last(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/overview")
+    quiet = {"quiet": ["queue:au*t", "exchange:stock"]}
+    change_answers(page, "**/itc_db/traces", lambda all_: [each | quiet for each in all_])
+    page.goto(f"{demo.url}/#/topology?vhost=%2F&newest=5000")
+    nodes = page.locator("a.flow-node.queues")
+    expect(nodes.first).to_be_visible()
+    read = "all => all.map(one => [one.offsetTop, one.querySelector('bdi').innerText])"
+    queues = [name for _, name in sorted(nodes.evaluate_all(read))]
+    events = [e for e in demo.world.events if e.vhost == "/"]
+    failed = Counter(e.queue for e in events if e.match == "redelivered")
+    failed["stock"] += sum(e.match == "dead_lettered" for e in events)
+    assert queues[0] == max(failed, key=lambda queue: failed[queue])
+    assert queues[-1] == "audit"
+    dead = queues.index("dead.orders")
+    assert all(failed[queue] for queue in queues[:dead])
+    assert not any(failed[queue] for queue in queues[dead:])
+
+
+def test_no_label_of_the_drawing_lies_under_a_line_or_on_another(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/topology?vhost=%2F&newest=5000")
+    labels = page.locator(".flow-label")
+    expect(labels.first).to_be_visible()
+    covered = """all => {
+      const boxes = all.map((one) => one.getBoundingClientRect());
+      const beside = (a, b) => a.left >= b.right || b.left >= a.right;
+      const over = (a, b) => !beside(a, b) && a.top + 2 < b.bottom && b.top + 2 < a.bottom;
+      const lines = document.querySelector(".flow-links");
+      return [
+        boxes.filter((a, i) => boxes.some((b, k) => k > i && over(a, b))).length,
+        all.filter((one) => getComputedStyle(one).backgroundColor.endsWith(", 0)")).length,
+        all.filter((one) => one.compareDocumentPosition(lines) !== 2).length,
+      ];
+    }"""
+    assert labels.evaluate_all(covered) == [0, 0, 0]

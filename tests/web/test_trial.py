@@ -505,8 +505,8 @@ def test_the_map_says_what_failed_and_what_waits_without_a_click(
     others = page.locator("a.flow-node.queues").filter(has_text="waiting")
     expect(others).to_have_count(1)
     failed = re.findall(r"✕ (\d+) failed", billing.inner_text())
-    lines = page.locator(".flow-links text").filter(has_text="rejected")
-    expect(lines).to_have_text([f"✕ {number} rejected" for number in failed])
+    lines = page.locator(".flow-label b").filter(has_text="failed")
+    expect(lines).to_have_text([f"✕ {number} failed" for number in failed])
     expect(page.locator(".flow-links path[class*='failures-3']")).to_have_count(1)
 
 

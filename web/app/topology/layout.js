@@ -1,25 +1,30 @@
-// Places the three columns: the busiest nodes of each, ordered so that few links cross.
-import { COLUMNS } from "./flows.js";
+// Places the three columns: of queues those that fail first, then those where messages wait or dead letters come, then by traffic; beside them
+// the busiest of each other column, ordered so that few links cross.
+import { COLUMNS, NOBODY } from "./flows.js";
 
 const MOST_NODES = 24;
 const NODE_GAP = 12;
 const NARROW = 190; // a narrower node has its name and its notes on two lines each
 const COLUMN_GAP = { wide: 70, narrow: 20 };
 const NODE_HEIGHT = { wide: 52, narrow: 72 };
-const SWEEPS = 6;
 const REST = "\u0000rest";
 
 /**
  * `{columns: [[node]], links: [[link]], deaths: [link], height, place: Map, narrow}`; a place is {x, y,
- * width, height}.
+ * width, height}. `waiting` is by queue; `isQuiet(queue)` is true of a library's own traffic.
  */
-export function arrange(flows, width) {
-  const kept = COLUMNS.map((name) => busiest(flows.nodes[name]));
+export function arrange(flows, width, waiting, isQuiet) {
+  const dead = new Set([...flows.deaths.values()].map(({ to }) => to));
+  const order = [({ failed }) => -failed, ({ key }) => -(waiting.get(key)?.count ?? 0), ({ key }) => -dead.has(key), ({ key }) => isQuiet(key), ({ count }) => -count];
+  const urgentFirst = (a, b) => order.reduce((before, of) => before || of(a) - of(b), 0) || (a.key < b.key ? -1 : 1);
+  const kept = COLUMNS.map((name, n) => most(flows.nodes[name], n === 1 ? urgentFirst : (a, b) => b.count - a.count));
   const links = flows.links.map((map, n) => foldLinks(map, kept[n], kept[n + 1]));
   const known = new Map([...flows.deaths].filter(([, death]) => death.from !== null));
   const deaths = foldLinks(known, kept[1], kept[1]);
   const columns = kept.map(({ nodes }) => nodes);
-  untangle(columns, links);
+  sort(columns[0], columns[1], links[0], "from", "to");
+  sort(columns[2], columns[1], links[1], "to", "from");
+  columns[0].sort((a, b) => (a.key === NOBODY) - (b.key === NOBODY)); // who is not known is last
   const columnWidth = (gap) => Math.min(250, (width - 2 * gap) / 3);
   const size = columnWidth(COLUMN_GAP.wide) < NARROW ? "narrow" : "wide";
   const node = { width: columnWidth(COLUMN_GAP[size]), height: NODE_HEIGHT[size] };
@@ -34,8 +39,8 @@ export function arrange(flows, width) {
   return { columns, links, deaths, height, place, narrow: size === "narrow" };
 }
 
-function busiest(map) {
-  const sorted = [...map.values()].sort((a, b) => b.count - a.count);
+function most(map, order) {
+  const sorted = [...map.values()].sort(order);
   if (sorted.length <= MOST_NODES) return { nodes: sorted, keys: new Set(map.keys()) };
   const nodes = sorted.slice(0, MOST_NODES - 1);
   const rest = sorted.slice(MOST_NODES - 1);
@@ -70,14 +75,7 @@ function foldLinks(map, left, right) {
   return [...folded.values()];
 }
 
-/** Orders each column by the mean place of its neighbours, back and forth, until it settles. */
-function untangle(columns, links) {
-  for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
-    for (let n = 1; n < columns.length; n += 1) sort(columns[n], columns[n - 1], links[n - 1], "to", "from");
-    for (let n = columns.length - 2; n >= 0; n -= 1) sort(columns[n], columns[n + 1], links[n], "from", "to");
-  }
-}
-
+/** Orders a column by the mean place of its neighbours in the one beside it. */
 function sort(column, beside, links, own, other) {
   const at = new Map(beside.map((node, i) => [node.key, i / Math.max(1, beside.length - 1)]));
   const sums = new Map();

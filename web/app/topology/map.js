@@ -16,12 +16,12 @@ const LEAST_WIDTH = 324; // all three fit into the width of a phone
  * `period` ({since, until}), if the flows are of one, limits the linked events to it. `colour` is what
  * the colours say: "failures" or "waits". `waiting`: of each queue in which messages wait now `{count, since, more}`.
  */
-export function FlowMap({ flows, vhost, by, colour, waiting, period = {} }) {
+export function FlowMap({ flows, vhost, by, colour, waiting, isQuiet, period = {} }) {
   const box = useRef(null);
   const room = useWidth(box, 0);
   const width = room && Math.max(LEAST_WIDTH, room);
   const [lit, setLit] = useState(null);
-  const drawing = useMemo(() => width && arrange(flows, width), [flows, width]);
+  const drawing = useMemo(() => width && arrange(flows, width, waiting, isQuiet), [flows, width, waiting]);
   const short = useMemo(() => shortOf([...flows.nodes.publishers.keys(), ...flows.nodes.receivers.keys()]), [flows]);
 
   return html`<div class="flow-scroll" tabindex="0" role="region" aria-label="Topology drawing; the tables below have the same numbers">
@@ -34,7 +34,8 @@ export function FlowMap({ flows, vhost, by, colour, waiting, period = {} }) {
           })}
         </div>
         <div class="flow ${drawing.narrow ? "narrow" : ""}" style=${{ height: `${drawing.height}px`, width: `${width}px` }} onPointerLeave=${() => setLit(null)}>
-          <${Links} drawing=${drawing} seconds=${flows.seconds} width=${width} lit=${lit} colour=${colour} />
+          <${Links} drawing=${drawing} width=${width} lit=${lit} colour=${colour} />
+          <${Labels} drawing=${drawing} seconds=${flows.seconds} lit=${lit} />
           ${drawing.columns.map((nodes, n) =>
             nodes.map((node) => html`<${Node} key=${`${n}\n${node.key}`} node=${node} column=${n}
               place=${drawing.place.get(`${n}\n${node.key}`)} flows=${flows} short=${short} vhost=${vhost} by=${by} colour=${colour} period=${period} waits=${n === 1 && waiting.get(node.key)} onLit=${setLit} />`),
@@ -60,11 +61,10 @@ function timesOf(node, column, least = 0) {
 }
 
 const SLOW = 1; // s: from here on a median is out of the ordinary
-const FAILED = ["unroutable", "failed", "redelivered"];
 
 function Node({ node, column, place, flows, short, vhost, by, colour, period, waits, onLit }) {
   const name = node.rest ? `${node.rest} more` : column !== 1 && node.key === NOBODY ? "not observed" : visible(column === 1 ? node.key : short(node.key));
-  const failed = node.failed ? `✕ ${compact(node.failed)} ${FAILED[column]}` : null;
+  const failed = node.failed ? `✕ ${compact(node.failed)} failed` : null;
   const share = failed && `${percent(node.failed, Math.max(node.count, node.failed))} of them`;
   const waiting = waits && `◷\u00a0${compact(waits.count)}${waits.more ? "+" : ""} waiting ${ageOf(waits.since).replaceAll(" ", "\u00a0")}`;
   const unmatched = node.unmatched ? `${compact(node.unmatched)} unmatched` : null;
@@ -96,7 +96,7 @@ const toneClass = (entry, colour) => {
   return tone === null ? "" : `${colour}-${tone}`;
 };
 
-function Links({ drawing, seconds, width, lit, colour }) {
+function Links({ drawing, width, lit, colour }) {
   const most = Math.max(1, ...drawing.links.flat().map((link) => link.count));
   return html`<svg class="flow-links" width=${width} height=${drawing.height} aria-hidden="true">
     ${drawing.links.map((links, n) =>
@@ -110,39 +110,53 @@ function Links({ drawing, seconds, width, lit, colour }) {
           stroke-width=${1 + 7 * Math.sqrt(link.count / most)} />`;
       }),
     )}
-    ${!drawing.narrow && drawing.links.map((links, n) => links.map((link) => html`<${Rate} key=${`${n}\n${link.from}\n${link.to}`} link=${link} of=${links} seconds=${seconds}
-      from=${drawing.place.get(`${n}\n${link.from}`)} to=${drawing.place.get(`${n + 1}\n${link.to}`)} dim=${lit && !touches(link, n, lit)} />`))}
     <defs><marker id="dead-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">
       <path class="dead-head" d="M0 0L8 4L0 8z" /></marker></defs>
     ${drawing.deaths.map((death) => {
       const from = drawing.place.get(`1\n${death.from}`);
       const to = drawing.place.get(`1\n${death.to}`);
       if (!from || !to) return null;
-      const isLit = lit && lit.column === 1 && [death.from, death.to].includes(lit.key);
-      return html`<g key=${death.key} class=${lit && !isLit ? "dim" : ""}>
-        <path class="dead" d=${backwards(from, to)} stroke-width=${1 + 4 * Math.sqrt(Math.min(1, death.count / most))} marker-end="url(#dead-head)" />
-        <text x=${from.x - BEND} y=${(from.y + to.y) / 2 + from.height} text-anchor="end">✕ ${compact(death.count)}</text></g>`;
+      return html`<path key=${death.key} class="dead ${lit && !isOf(death, lit) ? "dim" : ""}" d=${backwards(from, to)}
+        stroke-width=${1 + 4 * Math.sqrt(Math.min(1, death.count / most))} marker-end="url(#dead-head)" />`;
     })}
   </svg>`;
 }
 
 const MOST_MIDDLE = 12; // lines of which those that cross others are labelled, too
+const LETTER = 7; // pixels, about
+const LABEL = { height: 20, room: 14 };
 
-/** The rate on a line, at the end that it has for itself. */
-function Rate({ link, of, seconds, from, to, dim }) {
-  if (!from || !to || !link.count) return null;
-  const isAlone = (end) => of.filter((one) => one[end] === link[end]).length === 1;
-  if (of.length > MOST_MIDDLE && !isAlone("to") && !isAlone("from")) return null;
-  const t = isAlone("to") ? 0.78 : isAlone("from") ? 0.22 : 0.5;
-  const x = from.x + from.width + (to.x - from.x - from.width) * (1.5 * t * (1 - t) + t ** 3);
-  const y = from.y + from.height / 2 + (to.y + to.height / 2 - from.y - from.height / 2) * t * t * (3 - 2 * t);
-  const said = failedText(link);
-  return html`<text class="rate ${dim ? "dim" : ""}" x=${x} y=${y + 4} text-anchor="middle">${flowing(link.count, seconds)}</text>
-    ${said && html`<text class=${dim ? "dim" : ""} x=${x} y=${y - 10} text-anchor="middle">${said}</text>`}`;
+/** The flow of each line, at the end that it has for itself, and what failed; no label lies on another. */
+function Labels({ drawing: { links, deaths, place, narrow }, seconds, lit }) {
+  if (narrow) return null;
+  const placed = [];
+  const label = ({ x, y, failed, said, dim }) => {
+    const half = ((failed ?? "").length + (said ?? "").length) * LETTER / 2 + LABEL.room;
+    if (placed.some((one) => Math.abs(one.x - x) < one.half + half && Math.abs(one.y - y) < LABEL.height)) return null;
+    placed.push({ x, y, half });
+    return html`<span class="flow-label ${dim ? "dim" : ""}" aria-hidden="true" style=${{ left: `${x}px`, top: `${y}px` }}>
+      ${failed && html`<b class="bad-text">${failed}</b>`}${failed && said && " "}${said && html`<span class="rate">${said}</span>`}</span>`;
+  };
+  const dead = deaths.map((death) => {
+    const [from, to] = [death.from, death.to].map((key) => place.get(`1\n${key}`));
+    return from && to && label({ x: from.x - BEND, y: (from.y + to.y) / 2 + from.height * 0.85, failed: `✕ ${compact(death.count)}`, dim: lit && !isOf(death, lit) });
+  });
+  const urgent = links.flatMap((of, n) => of.map((link) => ({ link, of, n }))).sort((a, b) => failuresOf(b.link) - failuresOf(a.link));
+  return [...dead, ...urgent.map(({ link, of, n }) => {
+    const [from, to] = [place.get(`${n}\n${link.from}`), place.get(`${n + 1}\n${link.to}`)];
+    const isAlone = (end) => of.filter((one) => one[end] === link[end]).length === 1;
+    const failures = failuresOf(link);
+    if (!from || !to || (!link.count && !failures) || (!failures && of.length > MOST_MIDDLE && !isAlone("to") && !isAlone("from"))) return null;
+    const t = isAlone("to") ? 0.78 : isAlone("from") ? 0.22 : 0.5;
+    const x = from.x + from.width + (to.x - from.x - from.width) * (1.5 * t * (1 - t) + t ** 3);
+    const y = from.y + from.height / 2 + (to.y + to.height / 2 - from.y - from.height / 2) * t * t * (3 - 2 * t);
+    return label({ x, y, failed: failures ? `✕ ${compact(failures)} failed` : null, said: link.count ? flowing(link.count, seconds) : null, dim: lit && !touches(link, n, lit) });
+  })];
 }
 
-const failedText = ({ rejected, failed }) =>
-  (rejected || failed ? `✕ ${[[rejected, "rejected"], [failed, "redelivered"]].flatMap(([number, word]) => (number ? `${compact(number)} ${word}` : [])).join(", ")}` : null);
+const failuresOf = ({ rejected = 0, failed = 0 }) => rejected + failed;
+
+const isOf = ({ from, to }, { column, key }) => column === 1 && [from, to].includes(key);
 
 const touches = (link, n, { column, key }) =>
   (column === n && link.from === key) || (column === n + 1 && link.to === key);
@@ -165,7 +179,7 @@ const BEND = 32;
 
 // By tone, from 0.
 const KEYS = {
-  failures: ["no failure known here", "under 1 %", "under 10 %", "10 % and more"],
+  failures: ["no failure known", "under 1 %", "under 10 %", "10 % and more"],
   waits: ["median wait under 10 ms", "100 ms", "1 s", "10 s", "longer"],
 };
 
@@ -174,7 +188,7 @@ export function FlowLegend({ colour, flows }) {
   const dead = [...flows.deaths.values()].some((death) => death.from !== null);
   return html`<ul class="flow-legend" aria-label="Legend">
     ${KEYS[colour].map((words, tone) => html`<li key=${tone}><i class="flow-key ${colour}-${tone}"></i>${words}</li>`)}
-    <li><b class="bad-text">✕</b>unroutable, dead-lettered or redelivered</li><li><b class="warn-text">◷</b>waiting now, and for how long the oldest</li>
+    <li><b class="bad-text">✕</b>failed: unroutable, rejected or dead in another way, or redelivered</li><li><b class="warn-text">◷</b>waiting now, and for how long the oldest</li>
     ${dead && html`<li><i class="flow-key dead"></i>dead letters, to their next queue</li>`}
   </ul>`;
 }

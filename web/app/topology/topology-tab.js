@@ -1,17 +1,16 @@
 import { useMemo, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { ageOf, clockTime, count, dateTime, ofClock, plural, seconds, secondsSince } from "../core/format.js";
+import { ageOf, clockTime, count, dateTime, literal, ofClock, plural, seconds, secondsSince, span } from "../core/format.js";
 import { newestEvents } from "../core/newest.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, route, vhost } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
-import { busiestVhost } from "../core/traces.js";
+import { busiestVhost, traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
 import { Alert, Choice, Empty, Panel, pending } from "../ui/panel.js";
 import { Value } from "../ui/marks.js";
-import { PeriodSelect } from "../ui/period.js";
-import { NARROW } from "../ui/width.js";
+import { periodOf, PERIODS } from "../ui/period.js";
 import { countedFlows, CountingLine, useCounting } from "./counted.js";
 import { FIELDS, flowsOf } from "./flows.js";
 import { DeathsTable, DeliveriesTable, PublishesTable } from "./flow-tables.js";
@@ -21,11 +20,11 @@ const PAGE = 500;
 const MOST_COUNTED = 5000; // flows of each kind in a counted topology
 const AMOUNTS = [1000, 5000, 20_000];
 const MOST_OF_PERIOD = 20_000;
-const COUNTED = "counted";
+const [COUNTED, OTHER] = ["counted", "other"];
 const COLOURS = [["failures", "Failures"], ["waits", "Waits"]];
 const BY = [["service", "By name"], ["user", "By user"], ["participant", "Each participant"]];
 const RECENT = 60; // s: rates are as of now
-const FORM = "2026-01-02 15:04:05";
+const FORM = "YYYY-MM-DD hh:mm:ss";
 
 /**
  * The period of the address, or else that which was counted last: as a job counted it, or else from the
@@ -51,6 +50,7 @@ export default function Topology() {
   const isNow = name != null && !until;
   const { data: stuck } = useResource((s) => (isNow ? api.conversations({ vhost: name, state: "waiting" }, s) : null), [name, isNow]);
   const waiting = useMemo(() => waitingBy(stuck), [stuck]);
+  const isQuiet = quietIn((traces.value.data ?? []).find((trace) => trace.vhost === name));
   const period = amount ? wanted ?? {} : { since: counted.data?.since, until: counted.data?.until };
   const reload = () => (amount ? events : counted).reload();
   const begin = period.since ?? (amount ? shown.data?.events.at(-1)?.recorded_at : null);
@@ -60,15 +60,15 @@ export default function Topology() {
     <div class="page-title"><h1>Topology</h1>
       <p>Who publishes to which queue, as each message was routed, and who receives it.</p></div>
     <${Panel} title=${name == null ? "Topology" : html`<${Value}>${name}<//>`} id="topology-panel"
-      note=${flows ? (amount ? spanOf(shown.data.events, flows) : periodOf(shown.data, flows)) : undefined}
+      note=${flows ? (amount ? spanOf(shown.data.events, flows) : countedText(shown.data, flows)) : undefined}
       tools=${html`
         ${amount > 0 && html`<${Choice} label="Show" options=${BY} value=${by} onChange=${(v) => patch({ by: v === "service" ? null : v })} small />`}
         <${Choice} label="Colours say" options=${COLOURS} value=${colour} onChange=${(v) => patch({ colour: v === "failures" ? null : v })} small />
-        <${Source} amount=${amount} counted=${counted.data} />
+        <button class="button" onClick=${reload}>Refresh</button>`}>
+      <${Period} amount=${amount} counted=${counted.data} shown=${period} key=${`${since} ${until} ${amount}`}>
         ${mayWrite.value && name != null && html`<button class="button" disabled=${counting.running} onClick=${counting.start}
           title="A job counts every event of it">${counting.running ? "Counting …" : wanted ? "Count this period" : "Count the last hour"}</button>`}
-        <button class="button" onClick=${reload}>Refresh</button>`}>
-      <${Period} since=${since} until=${until} key=${`${since} ${until}`} />
+      <//>
       <${CountingLine} job=${counting.job} />
       ${!amount && flows && html`<${Lacking} topology=${shown.data} />`}
       ${!shown.data
@@ -76,7 +76,7 @@ export default function Topology() {
         : !flows
           ? html`<${Nothing} topology=${amount ? wanted : shown.data} />`
           : html`<div class="flow-drawing"><${FlowLegend} colour=${colour} flows=${flows} />
-              <${FlowMap} flows=${flows} vhost=${name} by=${by} colour=${colour} waiting=${waiting} period=${period} /></div>`}
+              <${FlowMap} flows=${flows} vhost=${name} by=${by} colour=${colour} waiting=${waiting} isQuiet=${isQuiet} period=${period} /></div>`}
     <//>
     ${flows && [DeliveriesTable, DeathsTable, PublishesTable].map((Flows) => html`<${Flows} key=${Flows.name} flows=${flows} vhost=${name} period=${period} counted=${!amount} />`)}
   </div>`;
@@ -99,37 +99,47 @@ function flowsFor(amount, data, by) {
   return flows.events ? flows : null;
 }
 
-/** The period that is looked at, of the reader's clock. */
-function Period({ since, until }) {
+/** `(queue) => true` of a library's own traffic, by the trace's patterns; else false. */
+function quietIn(trace) {
+  const globs = (trace?.quiet ?? []).filter((one) => one.startsWith("queue:")).map((one) => literal(one.slice(6)).replaceAll("\\*", ".*").replaceAll("\\?", "."));
+  const pattern = new RegExp(`^(?:${globs.join("|") || "(?!)"})$`, "s");
+  return (queue) => pattern.test(queue);
+}
+
+/** The one control of what is shown: what a job counted, the newest events, a period up to now, or any other, of the reader's clock. */
+function Period({ amount, counted, shown, children }) {
+  const { since, until } = route.value.params;
+  const [isOther, setOther] = useState(false);
   const [problem, setProblem] = useState(null);
+  const value = isOther ? OTHER : since || until ? periodOf({ since, until }) : String(amount || COUNTED);
+  const choose = ({ currentTarget: { value: chosen } }) => {
+    setOther(chosen === OTHER);
+    if (chosen === OTHER) return;
+    const ago = PERIODS.some(([key]) => key === chosen) && new Date(Date.now() - chosen * 1000).toISOString();
+    patch({ since: ago || null, until: null, newest: ago || chosen === COUNTED ? null : chosen });
+  };
   const submit = (event) => {
     event.preventDefault();
     const { from, to } = event.currentTarget.elements;
-    const [first, last] = [from, to].map(({ value }) => value.trim() && ofClock(value));
+    const [first, last] = [from, to].map(({ value: text }) => text.trim() && ofClock(text));
     if (first === null || last === null) return setProblem(`Write a time as ${FORM}.`);
     if (first && last && first >= last) return setProblem("It must begin before it ends.");
-    setProblem(null);
     return patch({ since: first || null, until: last || null, newest: null });
   };
+  const option = ([key, words]) => html`<option key=${key} value=${key} selected=${key === value}>${words}</option>`;
+  const end = (name, label, at) => html`<label class="labelled"><span>${label}</span>
+    <input class="input" name=${name} placeholder=${FORM} spellcheck=${false} autocomplete="off" defaultValue=${at ? dateTime(at) : ""} /></label>`;
   return html`<form class="period" onSubmit=${submit}>
-    <${PeriodSelect} more=${{ newest: null }} />
-    <details class="fold" open=${innerWidth > NARROW || Boolean(since ?? until)}><summary>From … to …</summary><div class="period-ends">
-    <label class="labelled"><span>From</span>
-      <input class="input" name="from" placeholder=${FORM} spellcheck=${false} autocomplete="off" defaultValue=${since ? dateTime(since) : ""} /></label>
-    <label class="labelled"><span>to</span>
-      <input class="input" name="to" placeholder=${FORM} spellcheck=${false} autocomplete="off" defaultValue=${until ? dateTime(until) : ""} /></label>
-    <button class="button">Show this period</button>
-    </div></details>
+    <label class="labelled"><span>Of</span><select class="select" aria-label="Period" value=${value} onChange=${choose}>
+      ${counted && !since && !until && option([COUNTED, `${span(counted.since, counted.until)}, counted`])}
+      ${AMOUNTS.map((n) => option([String(n), `the newest ${count(n)} events`]))}
+      ${PERIODS.filter(([key]) => key).map(option)}
+      ${option([OTHER, "from … to …"])}
+    </select></label>
+    ${value === OTHER && html`${end("from", "From", since ?? shown.since)}${end("to", "to", until ?? shown.until)}<button class="button">Show this period</button>`}
+    ${children}
     <span class="warn-text" role="status">${problem}</span>
   </form>`;
-}
-
-function Source({ amount, counted }) {
-  return html`<select class="select" aria-label="From which events" value=${amount ? String(amount) : COUNTED}
-    onChange=${(e) => patch({ newest: e.currentTarget.value === COUNTED ? null : e.currentTarget.value })}>
-    ${counted && html`<option value=${COUNTED} selected=${!amount}>counted period</option>`}
-    ${AMOUNTS.map((n) => html`<option key=${n} value=${String(n)} selected=${n === amount}>newest ${count(n)}</option>`)}
-  </select>`;
 }
 
 /** Gaps in the numbers of a counted period. */
@@ -159,7 +169,7 @@ function spanOf(events, flows) {
   return `from the newest ${plural(events.length, "event")}: rates of the ${seconds(flows.seconds)} from ${dateTime(first)} to ${clockTime(last)}${ago}`;
 }
 
-const periodOf = ({ since, until }, flows) =>
+const countedText = ({ since, until }, flows) =>
   `from all ${plural(flows.events, "event")} of ${dateTime(since)} to ${dateTime(until)}, counted by a job`;
 
 /** The topology of a period, or else the one counted last; null if none was. */

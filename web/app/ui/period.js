@@ -19,7 +19,7 @@ export function PeriodSelect({ more }) {
 }
 
 /** The period that `since` means; it was set a while ago if it comes from a link. */
-function periodOf({ since, until }) {
+export function periodOf({ since, until }) {
   if (!since && !until) return "";
   if (until || !since) return "other";
   const ago = (Date.now() - toMicros(since) / 1000) / 1000;
