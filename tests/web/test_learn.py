@@ -91,6 +91,8 @@ def test_an_administrator_has_a_file_of_assertions_judged(
 ) -> None:
     page = open_page(serve(demo_world(300)), "#/learn")
     expect(page.get_by_text("No report yet")).to_be_visible()
+    kinds = page.locator(".report-kinds dt")  # what each would say
+    expect(kinds).to_have_text(["Expectations", "Comparison", "Correlations", "Assertions"])
     page.get_by_role("button", name="New report").click()
     form = page.get_by_role("group", name="New report")
     form.get_by_role("button", name="Assertions").click()

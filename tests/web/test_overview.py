@@ -105,7 +105,7 @@ def test_hidden_ways_are_listed_and_lead_to_an_example(
     page.get_by_label("Virtual host").select_option("/")
     rows.first.get_by_role("link", name=f"#{way['last_effect']}").click()
     expect(page.locator(".drawer h2")).to_have_text(f"#{way['last_effect']}")
-    expect(page.locator(".diagram-legend")).to_contain_text("past")
+    expect(page.locator(".diagram-legend")).to_contain_text("may have led to")
 
 
 def test_gaps_are_listed_and_lead_to_their_place(demo: Served, open_page: OpenPage) -> None:
@@ -285,7 +285,7 @@ def test_a_trace_that_is_not_sound_says_why(
     expect(page.get_by_role("table").get_by_text(said).first).to_be_visible()
     expect(page.locator(".figures").last).to_contain_text("1 of 3 not recorded, not sound")
     page.goto(f"{server.url}/#/space-time?vhost=%2F")
-    expect(page.get_by_text("Not sound: concurrent means as far as is known")).to_be_visible()
+    expect(page.get_by_text("Not sound: what is dimmed may have had a part")).to_be_visible()
 
 
 def test_virtual_hosts_that_come_and_go_are_followed(

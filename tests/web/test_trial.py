@@ -481,6 +481,31 @@ def test_words_on_a_bar_keep_clear_of_the_cross_at_its_begin(
     assert word["x"] >= cross["x"] + cross["width"]
 
 
+def test_the_map_tells_in_its_panel_what_waits_and_a_phone_shows_both(
+    shop: Served, open_page: OpenPage
+) -> None:
+    [one] = shop.answer("/itc_db/conversations", correlation_id=f"order-{STUCK}")["items"]
+    page = open_page(shop, f"#/space-time?vhost={SHOP}&event={one['root']}", width=390)
+    panel = page.locator(".drawer")
+    waits = panel.get_by_text(re.compile(r"^◷ OrderChecked waits in queue billing for \d+ "))
+    expect(waits).to_be_visible()
+    canvas = page.locator(".diagram-canvas")
+    expect(canvas).to_be_in_viewport(ratio=1)
+    above, below = canvas.bounding_box(), panel.bounding_box()
+    assert above
+    assert below
+    assert above["height"] > 100
+    assert above["y"] + above["height"] <= below["y"] + 1
+    expect(page.locator(".diagram-legend")).not_to_be_visible()
+    page.get_by_role("button", name="Close the event").click()
+    expect(page.locator(".diagram-legend")).not_to_contain_text(
+        re.compile("past|future|concurrent")
+    )
+    expect(page.get_by_label("Group by")).not_to_be_visible()
+    page.get_by_role("button", name="More").click()
+    expect(page.get_by_label("Group by")).to_be_visible()
+
+
 def test_settings_count_what_came_back_and_what_died(shop: Served, open_page: OpenPage) -> None:
     page = open_page(shop, "#/admin")
     recorded = page.get_by_role("group", name="What is recorded").locator("tbody tr")

@@ -43,7 +43,8 @@ export function Reports({ title, note = "on a period, made by jobs", kinds = KIN
       ? pending(loaded, "reports")
       : list.length === 0
         ? html`<${Empty} title="No report yet"
-            actions=${!mayWrite.value && html`<span class="soft small">Only an administrator may start one.</span>`}>${none}<//>`
+            actions=${!mayWrite.value && html`<span class="soft small">Only an administrator may start one.</span>`}>${none}<//>
+          ${kinds.length > 1 && html`<dl class="facts report-kinds">${kinds.map(([kind, word, says]) => html`<dt key=${kind}>${word}</dt><dd>${says}</dd>`)}</dl>`}`
         : html`<${Table} label="Reports" heads="Report|Virtual host|Period|Found|Made|"
               rows=${list} by=${["report", "vhost", "since", null, "made_at"]}>
             ${(one) => html`<${Row} key=${one.id} one=${one} word=${wordOf(kinds, one.report)} isOpen=${one.id === shown} />`}

@@ -3,6 +3,7 @@ import { effect } from "../../vendor/signals.js";
 import { useEffect, useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { plural } from "../core/format.js";
+import { openEvent } from "../core/route.js";
 import { densities, paintMinimap } from "./frame.js";
 import { paint } from "./painter.js";
 import { fitted } from "../ui/fitted.js";
@@ -26,7 +27,7 @@ export function DiagramCanvas({ stage, describedBy }) {
   }, [stage]);
 
   const { events, kind, lanes } = stage.drawn.value;
-  const rows = kind === "time" ? "the wall clock" : "Lamport times";
+  const rows = kind === "time" ? "time" : "cause";
   const label = `Space-time diagram by ${rows}: ${plural(events, "event")} of ${plural(lanes.length, "lane")} in view`;
   return html`<canvas class="diagram-canvas" ref=${canvas} tabindex="0" role="img"
       aria-label=${label} aria-describedby=${describedBy}></canvas>
@@ -63,9 +64,10 @@ function painting(canvas, map, stage) {
 }
 
 function resizing(canvas, stage) {
-  const watcher = new ResizeObserver(() =>
-    stage.move((view) => view.resize(canvas.clientWidth, canvas.clientHeight)),
-  );
+  const watcher = new ResizeObserver(() => {
+    stage.move((view) => view.resize(canvas.clientWidth, canvas.clientHeight));
+    stage.scene.reveal(stage.indexOf(openEvent.peek())); // on a phone its panel takes half the height
+  });
   watcher.observe(canvas);
   return () => watcher.disconnect();
 }

@@ -1,5 +1,6 @@
 // Controls around the canvas, as real text and buttons: the toolbar, the list of events in view, and
 // the line below.
+import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { compact, count, plural } from "../core/format.js";
 import { hrefHere, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
@@ -14,8 +15,8 @@ import { savePicture } from "./picture.js";
 import { allLanes, alone, explained, grouping, listed, live, toggleLegend, toggleList, toggleLive } from "./stage.js";
 
 const ROW_KINDS = [
-  ["time", "Wall clock", "In the order of time: long silences are cut (⋮), close events are kept apart"],
-  ["lamport", "Lamport"],
+  ["time", "By time", "Long silences are cut (⋮), close events are kept apart"],
+  ["lamport", "By cause", "Each event below all that may have led to it, whatever the clocks say (Lamport time)"],
 ];
 const LANES = [
   ["view", "In view", "Lanes without events in view are hidden"],
@@ -29,7 +30,8 @@ export function Toolbar({ stage }) {
   const chain = subset?.kind === "conversation" ? "Conversation" : subset ? "Chain" : "Chain A–B";
   const group = ({ currentTarget: { value } }) =>
     patch({ group: value === "service" ? null : value, folded: null });
-  return html`<div class="events-bar">
+  const [isMore, setMore] = useState(false); // of the controls, on a phone
+  return html`<div class="events-bar ${isMore ? "" : "few"}">
     ${!vhost.value && html`<span class="badge" title="The busiest virtual host; choose another above"><${Value}>${stage.vhost}<//></span>`}
     <span class="tool"><span class="soft small">Rows</span>
       <${Choice} label="Rows" options=${ROW_KINDS} value=${stage.drawn.value.kind} onChange=${(v) => patch({ rows: v === "time" ? null : v })} /></span>
@@ -44,13 +46,14 @@ export function Toolbar({ stage }) {
       <button class="button" title="Fit it into the view (F)" onClick=${() => stage.fit()}>Fit</button>`}
     ${hasChain && event &&
     html`<${Choice} label="Highlight" value=${light ?? "event"} onChange=${(v) => patch({ light: v })}
-      options=${[["event", "Past and future"], ["chain", chain]]} />`}
+      options=${[["event", "Causes and effects"], ["chain", chain]]} />`}
     <div class="right">
       <${Tool} icon="minus" label="Zoom out" letter="−" onClick=${() => stage.move((view) => view.zoomRows(1 / ZOOM))} />
       <${Tool} icon="plus" label="Zoom in" letter="+" onClick=${() => stage.move((view) => view.zoomRows(ZOOM))} />
       <${Tool} icon="fit" label="Fit all loaded events" letter="F" onClick=${() => stage.fit()} />
       <${Tool} icon="list" label="List the events in view" letter="L" pressed=${String(listed.value)} onClick=${toggleList} />
-      <button class="button" aria-pressed=${String(explained.value)} title="What every sign means (G)" onClick=${toggleLegend}>Legend</button>
+      <button class="button on-phone" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>More</button>
+      <button class="button legend-button" aria-pressed=${String(explained.value)} title="What every sign means (G)" onClick=${toggleLegend}>Legend</button>
       <${Pictures} stage=${stage} />
       ${!stage.alone && html`<button class="button" aria-pressed=${String(live.value)} title="Follow new events (Space)" onClick=${toggleLive}>
         <span class="live-dot ${live.value ? "on" : ""}"></span>${live.value ? "Live" : "Follow"}</button>
@@ -96,7 +99,7 @@ function LoadMore({ stage: { loader, loaded } }) {
 }
 
 const MOST_LISTED = 200;
-const WORDS = { 0: "concurrent", [PAST]: "past", [SELF]: "chosen", [FUTURE]: "future", [CHAIN]: "in the chain" };
+const WORDS = { 0: "neither", [PAST]: "may have led to it", [SELF]: "chosen", [FUTURE]: "may have come of it", [CHAIN]: "in the chain" };
 
 const named = (links) =>
   links.length ? html`<span title="Named as its cause, or by what the broker did">${links.map(({ cause }) => `#${cause}`).join(", ")}</span>` : "–";
@@ -108,13 +111,12 @@ export function ViewList({ stage: { scene, model, drawn } }) {
   const word = (i) => (!marks ? "–" : chainLit && !marks[i] ? "outside" : WORDS[marks[i]]);
   return html`<div class="view-list" tabindex="0" role="region" aria-label="Events in view">
     <table class="list">
-      <thead><tr><th>Event</th><th class="number">Lamport</th><th>Participant</th><th>Type</th>
+      <thead><tr><th>Event</th><th>Participant</th><th>Type</th>
         <th>What</th><th class="number">Cause</th><th>Match</th><th>Relation</th></tr></thead>
       <tbody>${scene.inView(MOST_LISTED).map((i) => {
         const event = model.describe(i);
         return html`<tr key=${event.id}>
           <td><a href=${hrefHere({ event: String(event.id) })}>#${event.id}</a></td>
-          <td class="number">${event.lamport}</td>
           <td class="cut" title=${event.who}><bdi>${event.who}</bdi></td>
           <td><${TypeMark} type=${event.type} /></td>
           <td class="name cut"><bdi>${event.text}</bdi></td>
@@ -139,14 +141,14 @@ export function Foot({ stage }) {
       ${far ? " · zoom in to see messages" : ""}
       ${scene.foldedAway > 0 && ` · ${plural(scene.foldedAway, "lane")} without events in view ${scene.foldedAway === 1 ? "is" : "are"} hidden`}
       ${scene.missing.length > 0 && html`<${Missing} ids=${scene.missing} loader=${loader} />`}</span>
-    ${stage.trace.value?.doubts.length > 0 && html`<span>Not sound: concurrent means as far as is known</span>`}
+    ${stage.trace.value?.doubts.length > 0 && html`<span>Not sound: what is dimmed may have had a part</span>`}
     <span class="diagram-legend">
       <span><${TypeMark} type="published" /></span><span><${TypeMark} type="received" /></span>
       ${scene.links.length > 0 && html`<span><i class="key link"></i>link: names its cause${model.links.hasActs && ", or what the broker did"}</span>`}
       ${chainLit && html`<span><i class="key chain"></i>${stage.subset ? `the ${stage.subset.kind}` : "chain from A to B"}</span>${scene.chainLinked && html`<span><i class="key chain link"></i>its links</span>`}<span class="faint">dimmed: outside</span>`}
       ${chainLit ? null : marks
-        ? html`<span><i class="key past"></i>past</span><span><i class="key future"></i>future</span><span class="faint">dimmed: concurrent</span>`
-        : html`<span class="faint">choose an event to highlight its past and future</span>`}
+        ? html`<span><i class="key past"></i>${WORDS[PAST]}</span><span><i class="key future"></i>${WORDS[FUTURE]}</span><span class="faint">dimmed: neither</span>`
+        : html`<span class="faint">choose an event to light what may have led to it and come of it</span>`}
     </span>
   </div>`;
 }

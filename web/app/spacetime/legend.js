@@ -33,15 +33,15 @@ const SIGNS = [
     [html`<${Line} tone="var(--ink)" dash="5 4" />`, "link: the publish names this as its cause"],
     [html`<${Sign}><path d="M8 2L19 13" stroke="var(--ink-faint)" stroke-dasharray="3 3" /><//>`, "its cause is not among the events here"],
     [html`<${Line} tone="var(--warn)" dash="2 4" />`, "message that waits, towards a consumer of its queue"],
-    [html`<${Line} tone="var(--link)" width="2" />`, "past of the open event"],
-    [html`<${Line} tone="var(--good)" width="2" />`, "future of the open event"],
+    [html`<${Line} tone="var(--link)" width="2" />`, "may have led to the open event"],
+    [html`<${Line} tone="var(--good)" width="2" />`, "may have come of it"],
     [html`<${Line} tone="var(--pin-a)" width="2" />`, "chain or conversation"],
     [html`<${Bar} tone="var(--link)" />`, "a lane's own step, where it is lit"],
   ]],
   ["Around them", [
     [html`<${Sign}><rect x="1" y="4" width="26" height="8" fill="var(--warn)" opacity=".15" /><path d="M1 8h26" stroke="var(--warn)" stroke-dasharray="5 3" /><//>`, "gap: events may be missing here"],
     [html`<em class="faint">⋮</em>`, "a silence, shortened to its label"],
-    [html`<span class="faint">12</span>`, "at the left: the wall clock or the Lamport time"],
+    [html`<span class="faint">12</span>`, "at the left: the time, or by cause the step"],
     [html`<${Sign}><rect x="6" y="2" width="16" height="12" stroke="var(--link)" stroke-width="2" /><//>`, "at the right: all that is loaded, and what is in view"],
   ]],
 ];

@@ -1,6 +1,7 @@
 import { useEffect, useMemo } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { count, said, sentence } from "../core/format.js";
+import { api } from "../core/api.js";
+import { ageOf, count, said, sentence } from "../core/format.js";
 import { loadParticipants } from "../core/participants.js";
 import { useResource, useRetry } from "../core/resource.js";
 import { href, hrefHere, openEvent, route, vhost } from "../core/route.js";
@@ -8,6 +9,7 @@ import { useTail } from "../core/tail.js";
 import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
+import { Queue, Value } from "../ui/marks.js";
 import { Empty, Failure, pending } from "../ui/panel.js";
 import { DiagramCanvas } from "./canvas.js";
 import { Foot, Toolbar, ViewList } from "./controls.js";
@@ -21,13 +23,14 @@ import { Tip } from "./tip.js";
 import { loadWaits } from "./waits.js";
 
 const WAITS_SECONDS = 30;
+const MOST_MESSAGES = 100; // of a conversation that are asked whether they wait
 const MOST_NAMED = 5000; // participants beyond these are shown by number alone
 
 export default function SpaceTime() {
   const known = traces.value.data;
   const asked = askedIn(route.value.params);
   const chosen = vhost.value ?? busiestVhost();
-  const drawer = openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`;
+  const drawer = openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} lead=${html`<${Waiting} event=${openEvent.value} />`} />`;
   if (!known) return pending({ ...traces.value, reload: () => reloadTraces() }, "traces");
   if (asked) {
     return html`<h1 class="unseen">Space-time</h1>
@@ -40,6 +43,14 @@ export default function SpaceTime() {
   }
   return html`<h1 class="unseen">Space-time</h1>
     <${Diagram} vhost=${chosen} key=${chosen} />${drawer}`;
+}
+
+/** The message of an event's conversation that waits, the event's own or one that it led to. */
+function Waiting({ event }) {
+  const { data } = useResource((signal) => api.conversation(event, { limit: MOST_MESSAGES }, signal), [event]);
+  if (data?.state !== "waiting") return null;
+  const { type, queue, since } = data.position;
+  return html`<p class="warn-text strong">◷ <${Value}>${type ?? data.keys[0] ?? "Its message"}<//> waits in queue <${Queue} vhost=${data.vhost} name=${queue} title="Who takes from it" /> for ${ageOf(since)}.</p>`;
 }
 
 /** A chain or a conversation, alone or among the other events of its time. */

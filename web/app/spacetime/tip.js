@@ -31,7 +31,7 @@ function EventTip({ model, index }) {
       ${event.type === "received" && html`<${MatchMark} match=${event.match} />`}</div>
     ${type && html`<div class="cut strong"><bdi>${type}</bdi></div>`}
     <div class="cut"><bdi>${event.text}</bdi></div>
-    <div class="soft small">Lamport ${event.lamport} · <bdi>${event.who}</bdi> · ${dateTime(event.at / 1000)}</div>`;
+    <div class="soft small"><bdi>${event.who}</bdi> · ${dateTime(event.at / 1000)}</div>`;
 }
 
 const typeOfCause = (model, index) => model.types.get(model.id[model.cause[index]]) ?? null;

@@ -33,8 +33,7 @@ export function arrange(flows, width, waiting, isQuiet) {
   const place = new Map();
   columns.forEach((nodes, n) => {
     const x = (n * (width - node.width)) / 2;
-    const top = size === "narrow" ? 0 : (height - stacked(nodes.length)) / 2; // or a phone begins with an empty box
-    nodes.forEach(({ key }, i) => place.set(`${n}\n${key}`, { x, y: top + i * (node.height + NODE_GAP), ...node }));
+    nodes.forEach(({ key }, i) => place.set(`${n}\n${key}`, { x, y: i * (node.height + NODE_GAP), ...node }));
   });
   return { columns, links, deaths, height, place, narrow: size === "narrow" };
 }

@@ -100,7 +100,7 @@ function flowsFor(amount, data, by) {
 }
 
 /** `(queue) => true` of a library's own traffic, by the trace's patterns; else false. */
-function quietIn(trace) {
+export function quietIn(trace) {
   const globs = (trace?.quiet ?? []).filter((one) => one.startsWith("queue:")).map((one) => literal(one.slice(6)).replaceAll("\\*", ".*").replaceAll("\\?", "."));
   const pattern = new RegExp(`^(?:${globs.join("|") || "(?!)"})$`, "s");
   return (queue) => pattern.test(queue);

@@ -37,9 +37,7 @@ export default function EventDrawer({ id, lead }) {
         ${event?.type === "received" && html`<${MatchMark} match=${event.match} />`}
         ${event?.candidates && html`<span class="badge">one of ${event.candidates} equal messages</span>`}
         ${event?.quiet && html`<span class="badge" title="Quiet traffic joins no clocks">quiet</span>`}
-        ${view.value === "space-time" && NARROW.matches
-          ? html`<button class="button small close" onClick=${closeEvent}>Back to the map</button>`
-          : html`<button class="button quiet icon close" aria-label="Close the event (Esc)" onClick=${closeEvent}><${Icon} name="close" /></button>`}
+        <button class="button quiet icon close" aria-label="Close the event (Esc)" onClick=${closeEvent}><${Icon} name="close" /></button>
       </div>
       ${lead}
       ${event && html`<${Headline} event=${event} />`}
