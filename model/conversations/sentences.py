@@ -98,10 +98,9 @@ def clauses_of(
         add("held", Sentence.many_held, len(holders), names=[*dict.fromkeys(holders)])
     # Keys decide more than links do.
     has_keys = via is Via.links and any(message.record.keys for message in messages)
-    grouping = Sentence.grouping if has_keys else None
     doubts: tuple[tuple[ClauseWord, Sentence, Sequence[str], str | None], ...] = (
         ("unnamed", Sentence.unnamed, unnamed, Sentence.naming),
-        ("silent", Sentence.silent, silence.silent, grouping),
+        ("silent", Sentence.silent, silence.silent, Sentence.grouping if has_keys else None),
         ("pending", Sentence.pending, silence.pending, None),
         ("halves", Sentence.halves_here, silence.halves, Sentence.one_name),
         ("recent", Sentence.recent, recent, Sentence.later),

@@ -135,10 +135,13 @@ async def test_a_list_has_the_newest_roots_first_and_goes_on(client: httpx2.Asyn
     assert by_keys["items"][1]["counts"]["messages"] == 3
 
 
-async def test_a_list_says_of_each_first_message_who_sent_it_where(
+async def test_a_list_says_who_sent_each_first_message_where_and_why_the_state_is_so(
     client: httpx2.AsyncClient,
 ) -> None:
-    items = {each["root"]: each["first"] for each in (await listed(client, "vhost=%2F"))["items"]}
+    all_of_them = (await listed(client, "vhost=%2F"))["items"]
+    items = {each["root"]: each["first"] for each in all_of_them}
+    for each in all_of_them:
+        assert each["reason"] == (await conversation(client, each["root"]))["reason"]
     order, nowhere = items[ORDERED], items[ALONE]
     assert (order["exchange"], order["routing_key"]) == ("orders", "order.new")
     assert order["queues"] == ["billing", "audit"]

@@ -107,11 +107,11 @@ def test_what_a_consumer_publishes_without_naming_a_cause_may_go_on_what_it_was_
     }
     answer = conversation_of(events[0], events, {}, via=via, publishers=publishers)
     assert answer.outcome is outcome
-    said = (
-        "billing has published since, perhaps for it: to know, have messages carry their cause's id"
-        " or a key"
-    )
-    assert answer.sentence.endswith(said) is (outcome is Outcome.open and unnamed == 3)
+    said = "billing has published since, perhaps for it"
+    remedy = "to know, have messages carry their cause's id or a key"
+    is_said = outcome is Outcome.open and unnamed == 3
+    assert answer.sentence.endswith(f"{said}: {remedy}") is is_said
+    assert ((said, remedy) in [(each.text, each.remedy) for each in answer.clauses]) is is_said
     assert [(each.name, each.coverage) for each in answer.participants] == [
         ("shop", 0.0),
         ("billing", 0.25),
