@@ -7,7 +7,7 @@ import { Queue } from "./marks.js";
 import { shortOf } from "./names.js";
 
 /** The next step; before it the recording, where nothing at all was recorded since then. */
-export const NextStep = (of) => html`${isSilentSince(of.at) && html`Check <a href=${href("overview", { vhost: of.vhost })}>the recording</a> first: no message at all was recorded since ${moment(silence.value)}. `}<${Step} ...${of} />`;
+export const NextStep = (of) => html`${isSilentSince(of.at) && html`<span class="next-step">Check <a href=${href("overview", { vhost: of.vhost })}>the recording</a> first: no message at all was recorded since ${moment(silence.value)}. </span>`}<${Step} ...${of} />`;
 
 /** `isHere`: on the page of this queue. */
 function Step({ vhost, queue, view, at, isHere }) {
