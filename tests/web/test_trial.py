@@ -760,6 +760,8 @@ def test_settings_say_once_what_all_traces_share(shop: Served, open_page: OpenPa
     recorded = page.get_by_role("region", name="What is recorded")
     expect(recorded).to_contain_text("one participant is a program at one address")
     expect(recorded.get_by_role("columnheader", name="One participant is")).to_have_count(0)
+    browser = page.get_by_role("region", name="This browser")
+    expect(browser.get_by_role("group")).to_have_count(1)  # the header has theme and refresh
 
 
 def test_settings_say_first_what_is_recorded_and_since_when_and_stop_apart(

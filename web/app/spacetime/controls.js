@@ -42,8 +42,7 @@ export function Toolbar({ stage }) {
         ${GROUPINGS.map(([value, text]) => html`<option key=${value} value=${value}>${text}</option>`)}
       </select></label>
     ${subset && html`<button class="button" aria-pressed=${String(alone.value)} title="Without all that happened meanwhile"
-      onClick=${() => patch({ only: alone.value ? "off" : null, at: null, zoom: null })}>Only these lanes</button>
-      <button class="button" title="Fit it into the view (F)" onClick=${() => stage.fit()}>Fit</button>`}
+      onClick=${() => patch({ only: alone.value ? "off" : null, at: null, zoom: null })}>Only these lanes</button>`}
     ${hasChain && event &&
     html`<${Choice} label="Highlight" value=${light ?? "event"} onChange=${(v) => patch({ light: v })}
       options=${[["event", "Causes and effects"], ["chain", chain]]} />`}
