@@ -100,9 +100,9 @@ def test_new_events_wait_while_one_reads_further_down(
     expect(page.locator("tr.row").first).not_to_have_attribute("aria-rowindex", "2")
     read = page.locator("tr.row").nth(20).inner_text()
     world.grow("/", 7)
-    expect(page.get_by_role("button", name="7 new")).to_be_visible()
+    expect(page.get_by_role("button", name="7 newer")).to_be_visible()
     assert page.locator("tr.row").nth(20).inner_text() == read
-    page.get_by_role("button", name="7 new").click()
+    page.get_by_role("button", name="7 newer").click()
     expect(page.get_by_text(f"#{len(world.events)}", exact=True)).to_be_visible()
 
 

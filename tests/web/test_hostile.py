@@ -194,7 +194,7 @@ def test_sentences_of_arabic_names_are_read_in_their_order(
     arabic: Served, open_page: OpenPage, width: int
 ) -> None:
     page = open_page(arabic, "#/conversations?event=1", width=width)
-    verdict = [RESERVED, "rejected by", ARABIC[3], "before"]
+    verdict = [RESERVED, "rejected by", ARABIC[3], "between"]
     sentence = [PLACED, "led to", ARABIC[3], "published"]
     for place, words in ((".conv-verdict > span", verdict), (".conv-sentence", sentence)):
         line = page.locator(place)

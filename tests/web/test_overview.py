@@ -220,7 +220,7 @@ def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
     page = open_page(serve(begun(60_000_000)))
     worst = page.get_by_role("region", name="Failures").locator("tbody tr").first
     expect(worst).to_contain_text("rejected")
-    look = page.get_by_role("region", name="Failures").locator(".panel-foot")
+    look = page.get_by_role("region", name="Failures").locator(".panel-head strong")
     time = r"[\d: -]+"
     said = rf"^\d+ failures? since {time}, .*\. Look into the logs? of \w.* since {time}\.$"
     expect(look).to_have_text(re.compile(said))

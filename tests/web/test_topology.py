@@ -298,7 +298,7 @@ def test_queues_that_fail_or_wait_are_first_and_those_of_a_library_last(
 def test_a_trace_s_quiet_queues_are_those_of_a_library(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/overview")
     quiet = page.evaluate("""async () => {
-      const { quietIn } = await import("/app/topology/topology-tab.js");
+      const { quietIn } = await import("/app/topology/flows.js");
       const trace = { quiet: ["queue:celeryev.*", "queue:a+b?", "exchange:celeryev"] };
       const names = ["celeryev.a", "celeryevXa", "celeryev", "a+b1", "aab1", "x.celeryev.a"];
       return [

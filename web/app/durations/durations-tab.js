@@ -89,7 +89,7 @@ function Verdict({ map }) {
     const { since, quantile } = change;
     const title = `${QUANTILES[quantile]} from ${span(map.since, since)}, ${against} included; a false alarm at most once in ${count(Math.round(1 / map.level))} answers`;
     return html`<div key=${key}><p class="verdict bad-text" title=${title}>${kind} <${Value}>${name}<//> has been slow since ${moment(since)}: ${key} takes ${longerText(change)}.</p>
-      <p class="verdict-step"><${Look} map=${map} kind=${key} since=${since} /> <span class="soft small" title=${title}>${QUANTILES[quantile]}, against ${against}</span></p></div>`;
+      <p class="verdict-step"><${Look} map=${map} kind=${key} since=${since} /> <span class="soft small" title=${title}>${QUANTILES[quantile]}; before: ${span(map.since, since)}, and ${against}</span></p></div>`;
   });
 }
 

@@ -171,7 +171,7 @@ function gapIds() {
 }
 
 function NewEvents({ fresh, onShow }) {
-  const text = fresh > MOST_FRESH ? `More than ${count(MOST_FRESH)} new` : `${count(fresh)} new`;
+  const text = fresh > MOST_FRESH ? `More than ${count(MOST_FRESH)} newer` : `${count(fresh)} newer`;
   return html`<button class="button main small new-events" onClick=${onShow}>
     <${Icon} name="up" />${text}
   </button>`;

@@ -29,8 +29,7 @@ export function FailuresNow({ vhost, loaded: { data, error, reload } }) {
   const { last, earlier, since } = data;
   const old = new Set(earlier.groups.map(incidentOf));
   const { length } = last.groups;
-  return html`<${Panel} title="Failures" flush note=${`what failed most in the last ${MINUTES} minutes`} id="failures-now"
-      foot=${length > 0 && html`<span><${Told} of=${last} /></span>`}
+  return html`<${Panel} title="Failures" flush note=${length > 0 && html`<strong><${Told} of=${last} /></strong>`} id="failures-now"
       tools=${last.counted > 0 && html`<a class="button small" href=${hrefFailures({ vhost, since })}>Show them</a>`}>
     ${length
       ? html`<${IncidentsTable} label="What failed most" groups=${last.groups} several=${!vhost} most=${WORST} hrefOf=${(those) => hrefFailures({ vhost, since, ...those })}

@@ -263,11 +263,11 @@ function paintChosen(context, scene, palette) {
   for (const { index, letter } of pins) {
     const at = position(scene, index);
     if (!at) continue;
-    circle(context, at.x + 13, at.y - 9, 8);
+    circle(context, at.x - 13, at.y - 9, 8);
     context.fillStyle = palette.pins[letter];
     context.fill();
     Object.assign(context, { fillStyle: palette.ground, font: "700 10px Inter, sans-serif", textAlign: "center", textBaseline: "middle" });
-    context.fillText(letter, at.x + 13, at.y - 8.5);
+    context.fillText(letter, at.x - 13, at.y - 8.5);
   }
 }
 

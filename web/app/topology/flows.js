@@ -1,5 +1,5 @@
 // Flows, counted from events: publishers → queues, as the broker routed them, → receivers.
-import { plural, rate, toMicros } from "../core/format.js";
+import { literal, plural, rate, toMicros } from "../core/format.js";
 import { serviceIn } from "../ui/names.js";
 
 export const COLUMNS = ["publishers", "queues", "receivers"];
@@ -169,4 +169,11 @@ export function percentiles(waits) {
   const sorted = [...waits].sort((a, b) => a - b);
   const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
   return { median: at(0.5), p90: at(0.9) };
+}
+
+/** `(queue) => true` of a library's own traffic, by the trace's patterns; else false. */
+export function quietIn(trace) {
+  const globs = (trace?.quiet ?? []).filter((one) => one.startsWith("queue:")).map((one) => literal(one.slice(6)).replaceAll("\\*", ".*").replaceAll("\\?", "."));
+  const pattern = new RegExp(`^(?:${globs.join("|") || "(?!)"})$`, "s");
+  return (queue) => pattern.test(queue);
 }

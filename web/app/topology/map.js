@@ -135,7 +135,7 @@ function Labels({ drawing: { links, deaths, place, narrow }, seconds, lit }) {
     if (placed.some((one) => Math.abs(one.x - x) < one.half + half && Math.abs(one.y - y) < LABEL.height)) return null;
     placed.push({ x, y, half });
     return html`<span class="flow-label ${dim ? "dim" : ""}" aria-hidden="true" style=${{ left: `${x}px`, top: `${y}px` }}>
-      ${failed && html`<b class="bad-text">${failed}</b>`}${failed && said && " "}${said && html`<span class="rate">${said}</span>`}</span>`;
+      ${said && html`<span class="rate">${said}</span>`}${failed && said && " "}${failed && html`<b class="bad-text">${failed}</b>`}</span>`;
   };
   const dead = deaths.map((death) => {
     const [from, to] = [death.from, death.to].map((key) => place.get(`1\n${key}`));

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { ageOf, clockTime, count, dateTime, literal, ofClock, plural, seconds, secondsSince, span } from "../core/format.js";
+import { ageOf, clockTime, count, dateTime, ofClock, plural, seconds, secondsSince, span } from "../core/format.js";
 import { newestEvents } from "../core/newest.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, route, vhost } from "../core/route.js";
@@ -12,7 +12,7 @@ import { Alert, Choice, Empty, Panel, pending } from "../ui/panel.js";
 import { Value } from "../ui/marks.js";
 import { periodOf, PERIODS } from "../ui/period.js";
 import { countedFlows, CountingLine, useCounting } from "./counted.js";
-import { FIELDS, flowsOf } from "./flows.js";
+import { FIELDS, flowsOf, quietIn } from "./flows.js";
 import { DeathsTable, DeliveriesTable, PublishesTable } from "./flow-tables.js";
 import { FlowLegend, FlowMap } from "./map.js";
 
@@ -97,13 +97,6 @@ function flowsFor(amount, data, by) {
   if (amount) return data.events.length ? flowsOf(data.events, by, data.died) : null;
   const flows = countedFlows(data);
   return flows.events ? flows : null;
-}
-
-/** `(queue) => true` of a library's own traffic, by the trace's patterns; else false. */
-export function quietIn(trace) {
-  const globs = (trace?.quiet ?? []).filter((one) => one.startsWith("queue:")).map((one) => literal(one.slice(6)).replaceAll("\\*", ".*").replaceAll("\\?", "."));
-  const pattern = new RegExp(`^(?:${globs.join("|") || "(?!)"})$`, "s");
-  return (queue) => pattern.test(queue);
 }
 
 /** The one control of what is shown: what a job counted, the newest events, a period up to now, or any other, of the reader's clock. */

@@ -44,7 +44,7 @@ function Item({ item, group, several, hasException, hasEvent, short }) {
       : html`<${Queue} vhost=${item.vhost} name=${item.queue} />`}${to && html` → <${Queue} vhost=${item.vhost} name=${to} />`}${!group && html`${item.put_back && html`<br />`}<${PutBack} event=${item.put_back} command=${item.remedy} />`}</td>
     <td class="name">${by
       ? html`<${By} name=${short(by.name)} handed=${handed} />`
-      : html`<span class="soft">nobody; published by ${item.publisher ? html`<${Value}>${short(item.publisher.name)}<//>` : "an unknown"}</span>`}</td>
+      : item.kind === "overdue" ? html`<span class="faint">–</span>` : html`<span class="soft">nobody; published by ${item.publisher ? html`<${Value}>${short(item.publisher.name)}<//>` : "an unknown"}</span>`}</td>
     ${hasException && html`<td class="name"><${Value}>${item.exception}<//></td>`}
     ${several && html`<td><${Value}>${item.vhost}<//></td>`}
     ${hasEvent && html`<td class="number">${!group && html`<a href=${hrefHere({ event: String(event) })}>#${event}</a>`}</td>`}
