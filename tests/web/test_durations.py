@@ -185,7 +185,8 @@ def test_two_times_before_a_change_each_name_their_span(shop: Served, open_page:
     until = r"^median from [-\d: ]+ to [-\d: ]+, the day before included; a false alarm at most"
     expect(verdict).to_have_attribute("title", re.compile(until))
     expect(page.get_by_text("false alarm")).to_have_count(0)
-    expect(page.get_by_text(re.compile(r"^median; before: .*, and the day before$"))).to_be_visible()
+    whole = re.compile(r"^median; before: .*, and the day before$")
+    expect(page.get_by_text(whole)).to_be_visible()
     expect(page.get_by_text("See who takes from queue stock.")).to_be_visible()
     waiting = page.get_by_role("region", name="Waiting")
     alone = re.compile("From [-\\d: ]+ to [-\\d: ]+, the day before: median 168 ms")
