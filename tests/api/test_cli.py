@@ -698,7 +698,8 @@ async def test_commands_say_what_the_answer_says_in_words_of_the_table(
         assert lines[0] == answer["sentence"]
     if command[0] == "conversation":
         assert lines[1] == answer["state"] == "unknown"
-        assert all(is_of_table(part) for part in answer["sentence"].split(". "))
+        parts = [(each["text"], each["remedy"]) for each in answer["clauses"]]
+        assert all(is_of_table(part) for each in parts for part in each if part is not None)
 
 
 def is_of_table(text: str) -> bool:

@@ -183,7 +183,7 @@ def test_how_long_messages_take_is_counted_and_drawn_within_seconds(
     expect(page.get_by_role("table").get_by_text("running")).to_be_visible(timeout=60_000)
     place_orders(stage)
     page.goto(f"{stage.client.url}/#/durations?vhost={quote(stage.vhost, safe='')}")
-    asked = page.get_by_label("Queue or service")
+    asked = page.get_by_label("Queue or participant")
     expect(asked.locator("option", has_text="itc-demo.many").first).to_be_attached(timeout=60_000)
     asked.select_option(index=1)
     expect(page.get_by_role("region", name="Waiting").get_by_role("slider")).to_be_visible()
