@@ -309,10 +309,11 @@ def test_a_trace_s_quiet_queues_are_those_of_a_library(demo: Served, open_page: 
     assert quiet == [["celeryev.a", "a+b1"], []]
 
 
+@pytest.mark.parametrize("width", [1440, 1100])
 def test_no_label_of_the_drawing_lies_under_a_line_or_on_another(
-    demo: Served, open_page: OpenPage
+    demo: Served, open_page: OpenPage, width: int
 ) -> None:
-    page = open_page(demo, "#/topology?vhost=%2F&newest=5000")
+    page = open_page(demo, "#/topology?vhost=%2F&newest=5000", width=width)
     labels = page.locator(".flow-label")
     expect(labels.first).to_be_visible()
     covered = """all => {
@@ -320,10 +321,13 @@ def test_no_label_of_the_drawing_lies_under_a_line_or_on_another(
       const beside = (a, b) => a.left >= b.right || b.left >= a.right;
       const over = (a, b) => !beside(a, b) && a.top + 2 < b.bottom && b.top + 2 < a.bottom;
       const lines = document.querySelector(".flow-links");
+      const nodes = [...document.querySelectorAll(".flow-node")];
+      const places = nodes.map((one) => one.getBoundingClientRect());
       return [
         boxes.filter((a, i) => boxes.some((b, k) => k > i && over(a, b))).length,
         all.filter((one) => getComputedStyle(one).backgroundColor.endsWith(", 0)")).length,
         all.filter((one) => one.compareDocumentPosition(lines) !== 2).length,
+        boxes.filter((a) => places.some((b) => over(a, b))).length,
       ];
     }"""
-    assert labels.evaluate_all(covered) == [0, 0, 0]
+    assert labels.evaluate_all(covered) == [0, 0, 0, 0]

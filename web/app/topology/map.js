@@ -126,12 +126,13 @@ const MOST_MIDDLE = 12; // lines of which those that cross others are labelled, 
 const LETTER = 7; // pixels, about
 const LABEL = { height: 20, room: 14 };
 
-/** The flow of each line, at the end that it has for itself, and what failed; no label lies on another. */
+/** The flow of each line, at the end that it has for itself, and what failed; no label lies on another, or on what the line joins. */
 function Labels({ drawing: { links, deaths, place, narrow }, seconds, lit }) {
   if (narrow) return null;
   const placed = [];
-  const label = ({ x, y, failed, said, dim }) => {
+  const label = ({ x: wanted, y, failed, said, dim, least = 0, most = Infinity }) => {
     const half = ((failed ?? "").length + (said ?? "").length) * LETTER / 2 + LABEL.room;
+    const x = Math.max(least + half, Math.min(wanted, most - half));
     if (placed.some((one) => Math.abs(one.x - x) < one.half + half && Math.abs(one.y - y) < LABEL.height)) return null;
     placed.push({ x, y, half });
     return html`<span class="flow-label ${dim ? "dim" : ""}" aria-hidden="true" style=${{ left: `${x}px`, top: `${y}px` }}>
@@ -150,7 +151,7 @@ function Labels({ drawing: { links, deaths, place, narrow }, seconds, lit }) {
     const t = isAlone("to") ? 0.78 : isAlone("from") ? 0.22 : 0.5;
     const x = from.x + from.width + (to.x - from.x - from.width) * (1.5 * t * (1 - t) + t ** 3);
     const y = from.y + from.height / 2 + (to.y + to.height / 2 - from.y - from.height / 2) * t * t * (3 - 2 * t);
-    return label({ x, y, failed: failures ? `✕ ${compact(failures)} failed` : null, said: link.count ? flowing(link.count, seconds) : null, dim: lit && !touches(link, n, lit) });
+    return label({ x, y, failed: failures ? `✕ ${compact(failures)} failed` : null, said: link.count ? flowing(link.count, seconds) : null, dim: lit && !touches(link, n, lit), least: from.x + from.width, most: to.x });
   })];
 }
 
