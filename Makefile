@@ -15,30 +15,29 @@ demo: ## trace a small order pipeline on a private broker and restore a chain fr
 	@tools/install runtime
 	@exec .venv/bin/rabbitmq-itc demo
 
-# Two files of tests at a time, each process with servers of its own: half of the time one waits. A
-# broker that is given has two tests at work beside each other only where somebody says so.
-AT_ONCE ?= $(if $(AMQP_URL),0,2)
-
-at_once = $(python) -m pytest -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder
+# Files of tests at a time, each process with servers of its own: half of the time one waits, and
+# more where no browser or Spark is at work. A broker that is given has two tests at work beside each
+# other only where somebody says so.
+at_once = $(python) -m pytest -n $(or $(AT_ONCE),$(if $(AMQP_URL),0,$(1))) --dist loadfile --no-loadscope-reorder
 
 test: ## check, and the tests that take minutes: all but what a server, a browser or Spark is for
 	@tools/install test
-	$(at_once) --part quick $(PYTEST_FLAGS)
+	$(call at_once,3) --part quick $(PYTEST_FLAGS)
 
 # What differs between versions of RabbitMQ, for 4.0 and for the one that compose.yaml has.
 of_versions = amqp10_shovel broker_plugin cases cluster connections failures firehose lost model_broker oauth redelivered settlements streams trace_queue
-on_rabbitmq4 = tools/rabbitmq4 $(at_once) $(PYTEST_FLAGS) -m "not long" $(of_versions:%=tests/integration/test_%.py)
+on_rabbitmq4 = tools/rabbitmq4 $(call at_once,2) $(PYTEST_FLAGS) -m "not long" $(of_versions:%=tests/integration/test_%.py)
 
 # Which of the long tests are in the sample, the commit decides: SEED=… for another.
 test-all: test ## that, and the rest: other servers, clients, documents, and a sample of the long ones
-	$(at_once) --part rest --long sample $(if $(SEED),--sample-seed $(SEED)) $(PYTEST_FLAGS)
+	$(call at_once,2) --part rest --long sample $(if $(SEED),--sample-seed $(SEED)) $(PYTEST_FLAGS)
 	RABBITMQ4_SUITE=trixie $(on_rabbitmq4) || [ $$? = 69 ] # there can be none, as its last line says
 	$(on_rabbitmq4) || [ $$? = 69 ]
 
 test-long: ## all of the long tests, and five times the random examples
 	@tools/install test
-	HYPOTHESIS_PROFILE=thorough $(at_once) --long all $(PYTEST_FLAGS) tests/unit tests/properties
-	$(at_once) --long only $(PYTEST_FLAGS)
+	HYPOTHESIS_PROFILE=thorough $(call at_once,2) --long all $(PYTEST_FLAGS) tests/unit tests/properties
+	$(call at_once,2) --long only $(PYTEST_FLAGS)
 
 check: ## lint, format and types; the dashboard's scripts, container files and manifests
 	@tools/install test

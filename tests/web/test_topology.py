@@ -15,6 +15,7 @@ from tests.web.jobs import counted
 from tests.web.past import Past, demo_world, iso
 from tests.web.service import Served
 from tests.web.test_accessibility import settled
+from tests.web.test_space_time import Held
 
 
 def test_flows_are_counted_from_the_events(demo: Served, open_page: OpenPage) -> None:
@@ -189,6 +190,16 @@ def test_any_period_can_be_looked_at(serve: Callable[[Past], Served], open_page:
     expect(page.get_by_text(f"from all {len(within)} events of")).to_be_visible()
     page.get_by_label("Period", exact=True).select_option("the newest 1,000 events")
     expect(page).not_to_have_url(re.compile("since="))
+
+
+def test_a_choice_made_before_the_first_answer_stays(demo: Served, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/overview")
+    page.route("**/itc_db/topology?*", held := Held())
+    page.goto(f"{demo.url}/#/topology?vhost=%2F")
+    page.get_by_label("Period", exact=True).select_option("from … to …")
+    held.let_go()
+    expect(page.locator(".flow-label").first).to_be_visible()
+    expect(page.get_by_label("From", exact=True)).to_be_visible()
 
 
 @pytest.mark.parametrize(

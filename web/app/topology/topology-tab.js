@@ -65,7 +65,7 @@ export default function Topology() {
         ${amount > 0 && html`<${Choice} label="Show" options=${BY} value=${by} onChange=${(v) => patch({ by: v === "service" ? null : v })} small />`}
         <${Choice} label="Colours say" options=${COLOURS} value=${colour} onChange=${(v) => patch({ colour: v === "failures" ? null : v })} small />
         <button class="button" onClick=${reload}>Refresh</button>`}>
-      <${Period} amount=${amount} counted=${counted.data} shown=${period} key=${`${since} ${until} ${amount}`}>
+      <${Period} amount=${amount} counted=${counted.data} shown=${period} key=${`${since} ${until} ${params.newest}`}>
         ${mayWrite.value && name != null && html`<button class="button" disabled=${counting.running} onClick=${counting.start}
           title="A job counts every event of it">${counting.running ? "Counting …" : wanted ? "Count this period" : "Count the last hour"}</button>`}
       <//>
