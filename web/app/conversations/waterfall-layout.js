@@ -246,7 +246,7 @@ function placesOf(bars, last, pixels) {
     if (end + wide(text) <= pixels) words.push({ x: end, anchor: "start", text, on: null });
     else if (wide(text) <= rooms.get(last) && rest.every((bar) => bar === last)) put(last, text, right(last) - SPACE, "end");
     else if (before >= wide(text) && !words.some(({ on: bar }) => bar)) words.push({ x: before, anchor: "end", text, on: null });
-    else return false; // before a bar with words it were that bar's
+    else return false; // left of a bar that has words, a time would read as that bar's
     return true;
   };
   return { words, on, beside };
