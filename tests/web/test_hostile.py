@@ -203,7 +203,7 @@ def test_sentences_of_arabic_names_are_read_in_their_order(
         places = [line.evaluate(LEFT_OF, word) for word in words]
         assert places == sorted(places)
     page.goto(f"{arabic.url}/#/topology?vhost=%2F")
-    node = page.locator(".flow-node.queues", has_text=ARABIC[1]).first
+    node = page.locator(".flow-node.queues, .flow-list li", has_text=ARABIC[1]).first
     expect(node).to_be_visible()
     assert node.evaluate(LEFT_OF, ARABIC[1]) - node.bounding_box()["x"] < 20  # type: ignore[index]
 

@@ -59,8 +59,6 @@ def test_each_line_has_its_rate(demo: Served, open_page: OpenPage) -> None:
     taken = Counter(event.queue for event in events if event.received)
     [audits] = [n for queue, n in taken.items() if queue == "audit"]
     assert f"{audits / seconds:.0f}/s" in rates
-    page.set_viewport_size({"width": 390, "height": 844})
-    expect(page.locator(".flow-label")).to_have_count(0)  # there is no room
 
 
 def test_a_virtual_host_without_events_says_so(demo: Served, open_page: OpenPage) -> None:
@@ -91,7 +89,7 @@ def test_a_period_is_counted_by_a_job_and_shown_from_then_on(
     world.start_trace("/").simulation.now = time.time_ns() // 1000 - 1_000_000_000
     world.grow("/", 1500)
     page = open_page(serve(world), "#/topology?vhost=%2F")
-    past = r"from the newest 1,000 events: rates of the .* from .* to .*; that was \d+ min ago"
+    past = r"rates of the last 1,000 events, .* to .*, \d+ min ago"
     expect(page.get_by_text(re.compile(past))).to_be_visible()
     page.get_by_role("button", name="Count the last hour").click()
     expect(page.get_by_text("from all 1,500 events of")).to_be_visible()
@@ -108,8 +106,8 @@ def test_a_period_is_counted_by_a_job_and_shown_from_then_on(
     assert all(cell.endswith("s") for cell in cells[9:12])
     page.reload()
     expect(page.get_by_text("from all 1,500 events of")).to_be_visible()
-    page.get_by_label("Period", exact=True).select_option("the newest 5,000 events")
-    expect(page.get_by_text("from the newest 1,500 events")).to_be_visible()
+    page.get_by_label("Period", exact=True).select_option("last 5,000 events")
+    expect(page.get_by_text("rates of the last 1,500 events")).to_be_visible()
 
 
 def test_a_counted_period_says_what_it_lacks(
@@ -169,7 +167,7 @@ def test_colours_say_failures_or_waits(demo: Served, open_page: OpenPage) -> Non
     expect(stock).to_have_class(re.compile("failures-[123]"))
     page.get_by_role("button", name="Waits").click()
     expect(stock).to_have_class(re.compile("waits-[1-4]"))
-    expect(page.get_by_role("list", name="Legend")).to_contain_text("median wait under 10 ms")
+    expect(page.get_by_role("list", name="Legend")).to_contain_text(re.compile("median wait under"))
 
 
 def test_any_period_can_be_looked_at(serve: Callable[[Past], Served], open_page: OpenPage) -> None:
@@ -185,10 +183,10 @@ def test_any_period_can_be_looked_at(serve: Callable[[Past], Served], open_page:
         moment = datetime.datetime.fromtimestamp(second, datetime.UTC)
         field.fill(moment.strftime("%Y-%m-%dT%H:%M:%S"))
     page.get_by_role("button", name="Show this period").click()
-    expect(page.get_by_text(f"from the newest {len(within)} events")).to_be_visible()
+    expect(page.get_by_text(f"rates of the last {len(within)} events")).to_be_visible()
     page.get_by_role("button", name="Count this period").click()
     expect(page.get_by_text(f"from all {len(within)} events of")).to_be_visible()
-    page.get_by_label("Period", exact=True).select_option("the newest 1,000 events")
+    page.get_by_label("Period", exact=True).select_option("last 1,000 events")
     expect(page).not_to_have_url(re.compile("since="))
 
 
@@ -267,12 +265,30 @@ def test_every_name_of_a_queue_leads_to_its_page(
     expect(page.get_by_role("heading", level=1, name=name, exact=True)).to_be_visible()
 
 
-def test_a_phone_shows_publishers_beside_their_queues_in_the_first_screen(
+def test_a_phone_lists_the_queues_with_who_publishes_and_who_consumes(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/topology?vhost=%2F&newest=5000", width=390)
+    queues = page.get_by_role("list", name="Queues").get_by_role("listitem")
+    expect(queues.first).to_be_in_viewport(ratio=1)
+    expect(page.locator(".flow-node")).to_have_count(0)
+    stock = queues.filter(has=page.get_by_role("link", name="stock", exact=True)).first
+    words = r"stock.*/s.*✕ \d+ failed.* → stock.*✕ \d+ to dead\.orders"
+    expect(stock).to_contain_text(re.compile(words, re.DOTALL))
+    dead = queues.filter(has_text="dead letters of stock")
+    expect(dead).to_have_count(1)
+    expect(dead.get_by_role("link").first).to_have_text("dead.orders")
+    stock.get_by_role("link").nth(1).click()
+    expect(page).to_have_url(re.compile("#/events?.*type=published"))
+    page.go_back()
+    dead.get_by_role("link").first.click()
+    expect(page.get_by_role("heading", level=1, name="dead.orders")).to_be_visible()
+
+
+def test_a_phone_offers_the_ends_of_a_period_only_on_demand(
     demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/topology?vhost=%2F", width=390)
-    for column in ("publishers", "queues"):
-        expect(page.locator(f".flow-node.{column}").first).to_be_in_viewport(ratio=1)
     expect(page.get_by_label("From", exact=True)).not_to_be_visible()
     page.get_by_label("Period", exact=True).select_option("from … to …")
     expect(page.get_by_label("From", exact=True)).to_be_visible()
@@ -342,3 +358,44 @@ def test_no_label_of_the_drawing_lies_under_a_line_or_on_another(
       ];
     }"""
     assert labels.evaluate_all(covered) == [0, 0, 0, 0]
+
+
+COVERED = """all => {
+  const lines = [...document.querySelectorAll(".flow-links > path:not(.dead)")];
+  const place = document.querySelector(".flow").getBoundingClientRect();
+  const points = lines.map((line) => {
+    const length = line.getTotalLength();
+    return Array.from({ length: 400 }, (_, i) => line.getPointAtLength((i * length) / 399));
+  });
+  return all.map((label) => {
+    const { left, right, top, bottom } = label.getBoundingClientRect();
+    const isIn = ({ x, y }) => x > left - place.left && x < right - place.left
+      && y > top - place.top + 2 && y < bottom - place.top - 2;
+    return points.filter((those) => those.some(isIn)).length;
+  });
+}"""
+
+
+def test_the_label_of_a_line_lies_on_no_other_line(demo: Served, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/topology?vhost=%2F&newest=5000")
+    labels = page.locator(".flow-label:has(.rate)")
+    expect(labels.first).to_be_visible()
+    assert set(labels.evaluate_all(COVERED)) == {1}
+
+
+def test_the_legend_lists_what_is_drawn(demo: Served, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/topology?vhost=%2F&newest=5000")
+    legend = page.get_by_role("list", name="Legend")
+    expect(legend).to_contain_text("✕failed")
+    drawn = """all => [...new Set(all.map((one) =>
+      /failures-\\d/.exec(one.getAttribute("class"))[0]))]"""
+    lines = page.locator(".flow-links > [class*='failures-'], .flow-node[class*='failures-']")
+    tones = lines.evaluate_all(drawn)
+    keys = legend.locator("[class*='failures-']").evaluate_all(drawn)
+    assert set(keys) == set(tones)
+    assert 1 < len(keys) < 4
+    change_answers(page, "**/itc_db/conversations?*", lambda page: page | {"items": []})
+    expect(legend).to_contain_text("waiting now")
+    page.reload()
+    expect(legend).to_contain_text("✕failed")
+    expect(legend).not_to_contain_text("waiting now")

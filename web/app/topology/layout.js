@@ -4,14 +4,15 @@ import { COLUMNS, NOBODY } from "./flows.js";
 
 const MOST_NODES = 24;
 const NODE_GAP = 12;
-const NARROW = 190; // a narrower node has its name and its notes on two lines each
-const COLUMN_GAP = { wide: 70, narrow: 20 };
-const NODE_HEIGHT = { wide: 52, narrow: 72 };
+const NODE_WIDTH = { least: 190, most: 250 };
+const COLUMN_GAP = 70;
+const NODE_HEIGHT = 52;
+export const LEAST_WIDTH = 3 * NODE_WIDTH.least + 2 * COLUMN_GAP;
 const REST = "\u0000rest";
 
 /**
- * `{columns: [[node]], links: [[link]], deaths: [link], height, place: Map, narrow}`; a place is {x, y,
- * width, height}. `waiting` is by queue; `isQuiet(queue)` is true of a library's own traffic.
+ * `{columns: [[node]], links: [[link]], deaths: [link], height, x: of each column, node: {width, height}, place: Map}`;
+ * a place is {x, y, width, height}. `waiting` is by queue; `isQuiet(queue)` is true of a library's own traffic.
  */
 export function arrange(flows, width, waiting, isQuiet) {
   const dead = new Set([...flows.deaths.values()].map(({ to }) => to));
@@ -25,17 +26,12 @@ export function arrange(flows, width, waiting, isQuiet) {
   sort(columns[0], columns[1], links[0], "from", "to");
   sort(columns[2], columns[1], links[1], "to", "from");
   columns[0].sort((a, b) => (a.key === NOBODY) - (b.key === NOBODY)); // who is not known is last
-  const columnWidth = (gap) => Math.min(250, (width - 2 * gap) / 3);
-  const size = columnWidth(COLUMN_GAP.wide) < NARROW ? "narrow" : "wide";
-  const node = { width: columnWidth(COLUMN_GAP[size]), height: NODE_HEIGHT[size] };
+  const node = { width: Math.min(NODE_WIDTH.most, (width - 2 * COLUMN_GAP) / 3), height: NODE_HEIGHT };
   const stacked = (count) => Math.max(count, 1) * (node.height + NODE_GAP) - NODE_GAP;
   const height = stacked(Math.max(...columns.map((nodes) => nodes.length)));
-  const place = new Map();
-  columns.forEach((nodes, n) => {
-    const x = (n * (width - node.width)) / 2;
-    nodes.forEach(({ key }, i) => place.set(`${n}\n${key}`, { x, y: i * (node.height + NODE_GAP), ...node }));
-  });
-  return { columns, links, deaths, height, place, narrow: size === "narrow" };
+  const x = columns.map((_, n) => (n * (width - node.width)) / 2);
+  const place = new Map(columns.flatMap((nodes, n) => nodes.map(({ key }, i) => [`${n}\n${key}`, { x: x[n], y: i * (node.height + NODE_GAP), ...node }])));
+  return { columns, links, deaths, height, x, node, place };
 }
 
 function most(map, order) {

@@ -1,100 +1,55 @@
 // The drawing: a node links to its events, and the wider a curve, the more messages it stands for.
 import { useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { ageOf, compact, passed, percent, visible } from "../core/format.js";
-import { filterOfService } from "../core/participants.js";
-import { href, hrefQueue } from "../core/route.js";
+import { compact } from "../core/format.js";
 import { shortOf } from "../ui/names.js";
 import { useWidth } from "../ui/width.js";
-import { COLUMNS, flowing, NOBODY, percentiles, toneOf, waitsOf } from "./flows.js";
-import { arrange } from "./layout.js";
+import { COLUMNS, flowing, toneOf } from "./flows.js";
+import { arrange, LEAST_WIDTH } from "./layout.js";
+import { hrefNode, toneClass, wordsOf } from "./node.js";
+import { QueueList } from "./queue-list.js";
 
 const TITLES = ["Publishers", "Queues", "Consumers"];
-const LEAST_WIDTH = 324; // all three fit into the width of a phone
 
 /**
  * `period` ({since, until}), if the flows are of one, limits the linked events to it. `colour` is what
  * the colours say: "failures" or "waits". `waiting`: of each queue in which messages wait now `{count, since, more}`.
  */
-export function FlowMap({ flows, vhost, by, colour, waiting, isQuiet, period = {} }) {
+export function FlowMap(given) {
+  const { flows, colour, waiting, isQuiet } = given;
   const box = useRef(null);
-  const room = useWidth(box, 0);
-  const width = room && Math.max(LEAST_WIDTH, room);
+  const width = useWidth(box, 0);
   const [lit, setLit] = useState(null);
   const drawing = useMemo(() => width && arrange(flows, width, waiting, isQuiet), [flows, width, waiting]);
   const short = useMemo(() => shortOf([...flows.nodes.publishers.keys(), ...flows.nodes.receivers.keys()]), [flows]);
+  const labels = useMemo(() => drawing && labelsOf(drawing, flows.seconds), [drawing]);
+  const map = { ...given, short };
 
-  return html`<div class="flow-scroll" tabindex="0" role="region" aria-label="Topology drawing; the tables below have the same numbers">
-    <div class="flow-box" ref=${box}>
-      ${drawing &&
-      html`<div class="flow-titles" style=${{ width: `${width}px` }}>
-          ${TITLES.map((title, n) => {
-            const { x, width: w } = firstPlace(drawing, n);
-            return html`<span key=${title} style=${{ left: `${x}px`, width: `${w}px` }}>${title}</span>`;
-          })}
-        </div>
-        <div class="flow ${drawing.narrow ? "narrow" : ""}" style=${{ height: `${drawing.height}px`, width: `${width}px` }} onPointerLeave=${() => setLit(null)}>
-          <${Links} drawing=${drawing} width=${width} lit=${lit} colour=${colour} />
-          <${Labels} drawing=${drawing} seconds=${flows.seconds} lit=${lit} />
-          ${drawing.columns.map((nodes, n) =>
-            nodes.map((node) => html`<${Node} key=${`${n}\n${node.key}`} node=${node} column=${n}
-              place=${drawing.place.get(`${n}\n${node.key}`)} flows=${flows} short=${short} vhost=${vhost} by=${by} colour=${colour} period=${period} waits=${n === 1 && waiting.get(node.key)} onLit=${setLit} />`),
-          )}
-        </div>`}
-    </div>
+  return html`<div ref=${box}>
+    ${drawing && (width < LEAST_WIDTH ? html`<${QueueList} drawing=${drawing} map=${map} />` : html`<${FlowLegend} colour=${colour} flows=${flows} waiting=${waiting} />
+      <div class="flow-titles">
+        ${drawing.columns.map((nodes, n) => html`<span key=${n} style=${{ left: `${drawing.x[n]}px`, width: `${drawing.node.width}px` }}>${TITLES[n]}</span>`)}
+      </div>
+      <div class="flow" role="region" aria-label="Topology drawing; the tables below have the same numbers" style=${{ height: `${drawing.height}px` }} onPointerLeave=${() => setLit(null)}>
+        <${Links} drawing=${drawing} width=${width} lit=${lit} colour=${colour} />
+        ${labels.map(({ x, y, failed, rate, isTouched }) => html`<span class="flow-label ${lit && !isTouched(lit) ? "dim" : ""}" aria-hidden="true" style=${{ left: `${x}px`, top: `${y}px` }}>
+          ${rate && html`<span class="rate">${rate}</span>`}${failed && rate && " "}${failed && html`<b class="bad-text">${failed}</b>`}</span>`)}
+        ${drawing.columns.map((nodes, n) =>
+          nodes.map((node) => html`<${Node} key=${`${n}\n${node.key}`} node=${node} column=${n}
+            place=${drawing.place.get(`${n}\n${node.key}`)} map=${map} onLit=${setLit} />`),
+        )}
+      </div>`)}
   </div>`;
 }
 
-function firstPlace({ columns, place }, n) {
-  const node = columns[n][0];
-  return node ? place.get(`${n}\n${node.key}`) : { x: 0, width: 0 };
-}
-
-/** A node's times from `least` seconds on: messages' waits in queues, and programs' work on them. */
-function timesOf(node, column, least = 0) {
-  const median = waitsOf(node)?.median ?? null;
-  const worked = (node.worked ?? percentiles(node.works))?.median ?? null;
-  return [
-    column >= 1 && median !== null && median >= least && `median ${passed(median)} waiting`,
-    column === 2 && worked !== null && worked >= least && `median ${passed(worked)} handling`,
-  ].filter(Boolean);
-}
-
-const SLOW = 1; // s: from here on a median is out of the ordinary
-
-function Node({ node, column, place, flows, short, vhost, by, colour, period, waits, onLit }) {
-  const name = node.rest ? `${node.rest} more` : column !== 1 && node.key === NOBODY ? "not observed" : visible(column === 1 ? node.key : short(node.key));
-  const failed = node.failed ? `✕ ${compact(node.failed)} failed` : null;
-  const share = failed && `${percent(node.failed, Math.max(node.count, node.failed))} of them`;
-  const waiting = waits && `◷\u00a0${compact(waits.count)}${waits.more ? "+" : ""} waiting ${ageOf(waits.since).replaceAll(" ", "\u00a0")}`;
-  const unmatched = node.unmatched ? `${compact(node.unmatched)} unmatched` : null;
-  const none = node.count || node.rest ? null : column ? "no delivery seen" : null;
-  const slow = timesOf(node, column, SLOW).join(" · ");
-  const said = [node.rest || !node.key ? name : visible(node.key), failed, share, waiting, unmatched, none ?? (node.count ? flowing(node.count, flows.seconds) : null), ...timesOf(node, column)].filter(Boolean).join(" · ");
+function Node({ node, column, place, map, onLit }) {
+  const { name, notes, title } = wordsOf(node, column, map);
   const style = { left: `${place.x}px`, top: `${place.y}px`, width: `${place.width}px`, height: `${place.height}px` };
   const light = { onPointerEnter: () => onLit({ column, key: node.key }), onFocus: () => onLit({ column, key: node.key }) };
-  const inner = html`<bdi class="cut strong">${name}</bdi>
-    ${(failed || waiting || unmatched || slow || none) && html`<span class="small soft">${failed && html`<span class="bad-text">${failed} </span>`}
-      ${waiting && html`<span class="warn-text">${waiting} </span>`}${unmatched && html`<span class="warn-text">${unmatched} </span>`}${slow && html`<span class="warn-text">${slow} </span>`}${none}</span>`}`;
-  const tone = `${toneClass(node, colour)} ${waits ? "waits-here" : ""}`;
-  if (node.rest) return html`<div class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${said}>${inner}</div>`;
-  return html`<a class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${said} ...${light}
-    href=${column === 1 ? hrefQueue(vhost, node.key) : href("events", { ...filterFor(column, node, vhost, by), ...period })}>${inner}</a>`;
+  const inner = html`<bdi class="cut strong">${name}</bdi>${notes}`;
+  const about = { class: `flow-node ${COLUMNS[column]} ${toneClass(node, map.colour)} ${column === 1 && map.waiting.has(node.key) ? "waits-here" : ""}`, style, title };
+  return node.rest ? html`<div ...${about}>${inner}</div>` : html`<a ...${about} ...${light} href=${hrefNode(node, column, map)}>${inner}</a>`;
 }
-
-function filterFor(column, { key }, vhost, by) {
-  if (key === NOBODY) return { vhost, match: "unmatched" };
-  const who =
-    by === "user" ? { user: key }
-    : by === "participant" ? { participant_name: key }
-    : filterOfService(key);
-  return { vhost, type: column === 0 ? "published" : "received", ...who };
-}
-
-const toneClass = (entry, colour) => {
-  const tone = toneOf(entry, colour);
-  return tone === null ? "" : `${colour}-${tone}`;
-};
 
 function Links({ drawing, width, lit, colour }) {
   const most = Math.max(1, ...drawing.links.flat().map((link) => link.count));
@@ -103,7 +58,6 @@ function Links({ drawing, width, lit, colour }) {
       links.map((link) => {
         const from = drawing.place.get(`${n}\n${link.from}`);
         const to = drawing.place.get(`${n + 1}\n${link.to}`);
-        if (!from || !to) return null;
         const dim = lit && !touches(link, n, lit);
         const tone = `${toneClass(link, colour)} ${link.unmatched === link.count ? "unmatched" : ""} ${dim ? "dim" : ""} ${lit && !dim ? "lit" : ""}`;
         return html`<path key=${`${n}\n${link.from}\n${link.to}`} class=${tone} d=${curve(from, to)}
@@ -115,7 +69,6 @@ function Links({ drawing, width, lit, colour }) {
     ${drawing.deaths.map((death) => {
       const from = drawing.place.get(`1\n${death.from}`);
       const to = drawing.place.get(`1\n${death.to}`);
-      if (!from || !to) return null;
       return html`<path key=${death.key} class="dead ${lit && !isOf(death, lit) ? "dim" : ""}" d=${backwards(from, to)}
         stroke-width=${1 + 4 * Math.sqrt(Math.min(1, death.count / most))} marker-end="url(#dead-head)" />`;
     })}
@@ -125,34 +78,48 @@ function Links({ drawing, width, lit, colour }) {
 const MOST_MIDDLE = 12; // lines of which those that cross others are labelled, too
 const LETTER = 7; // pixels, about
 const LABEL = { height: 20, room: 14 };
+const STEPS = 40; // points of a line at which another is looked for
+const PLACES = [0.14, 0.22, 0.3, 0.4, 0.5, 0.6, 0.7, 0.78, 0.86];
 
-/** The flow of each line, at the end that it has for itself, and what failed; no label lies on another, or on what the line joins. */
-function Labels({ drawing: { links, deaths, place, narrow }, seconds, lit }) {
-  if (narrow) return null;
+/** The share of the width, and of the height, that a curve has covered at `t`. */
+const along = (t) => [1.5 * t * (1 - t) + t ** 3, t * t * (3 - 2 * t)];
+
+/** The flow of each line, near the end that it has for itself, and what failed: not on another line or label, or on what the line joins. */
+function labelsOf({ links, deaths, place }, seconds) {
   const placed = [];
-  const label = ({ x: wanted, y, failed, said, dim, least = 0, most = Infinity }) => {
-    const half = ((failed ?? "").length + (said ?? "").length) * LETTER / 2 + LABEL.room;
-    const x = Math.max(least + half, Math.min(wanted, most - half));
-    if (placed.some((one) => Math.abs(one.x - x) < one.half + half && Math.abs(one.y - y) < LABEL.height)) return null;
-    placed.push({ x, y, half });
-    return html`<span class="flow-label ${dim ? "dim" : ""}" aria-hidden="true" style=${{ left: `${x}px`, top: `${y}px` }}>
-      ${said && html`<span class="rate">${said}</span>`}${failed && said && " "}${failed && html`<b class="bad-text">${failed}</b>`}</span>`;
+  const halfOf = (...texts) => (texts.join("").length * LETTER) / 2 + LABEL.room;
+  const add = (label) => {
+    const isFree = !placed.some((one) => Math.abs(one.x - label.x) < one.half + label.half && Math.abs(one.y - label.y) < LABEL.height);
+    if (isFree) placed.push(label);
+    return isFree;
   };
-  const dead = deaths.map((death) => {
+  for (const death of deaths) {
     const [from, to] = [death.from, death.to].map((key) => place.get(`1\n${key}`));
-    return from && to && label({ x: from.x - BEND, y: (from.y + to.y) / 2 + from.height * 0.85, failed: `✕ ${compact(death.count)}`, dim: lit && !isOf(death, lit) });
-  });
-  const urgent = links.flatMap((of, n) => of.map((link) => ({ link, of, n }))).sort((a, b) => failuresOf(b.link) - failuresOf(a.link));
-  return [...dead, ...urgent.map(({ link, of, n }) => {
-    const [from, to] = [place.get(`${n}\n${link.from}`), place.get(`${n + 1}\n${link.to}`)];
-    const isAlone = (end) => of.filter((one) => one[end] === link[end]).length === 1;
+    const failed = `✕ ${compact(death.count)}`;
+    add({ x: from.x - BEND, y: (from.y + to.y) / 2 + from.height * 0.85, half: halfOf(failed), failed, isTouched: (lit) => isOf(death, lit) });
+  }
+  const urgent = links.flatMap((beside, n) => beside.map((link) => ({ link, beside, n }))).sort((a, b) => failuresOf(b.link) - failuresOf(a.link));
+  for (const { link, beside, n } of urgent) {
+    const ends = (one) => [place.get(`${n}\n${one.from}`), place.get(`${n + 1}\n${one.to}`)];
+    const [from, to] = ends(link);
+    const own = ["to", "from"].find((end) => beside.filter((one) => one[end] === link[end]).length === 1);
     const failures = failuresOf(link);
-    if (!from || !to || (!link.count && !failures) || (!failures && of.length > MOST_MIDDLE && !isAlone("to") && !isAlone("from"))) return null;
-    const t = isAlone("to") ? 0.78 : isAlone("from") ? 0.22 : 0.5;
-    const x = from.x + from.width + (to.x - from.x - from.width) * (1.5 * t * (1 - t) + t ** 3);
-    const y = from.y + from.height / 2 + (to.y + to.height / 2 - from.y - from.height / 2) * t * t * (3 - 2 * t);
-    return label({ x, y, failed: failures ? `✕ ${compact(failures)} failed` : null, said: link.count ? flowing(link.count, seconds) : null, dim: lit && !touches(link, n, lit), least: from.x + from.width, most: to.x });
-  })];
+    if ((!link.count && !failures) || (!failures && beside.length > MOST_MIDDLE && !own)) continue;
+    const [failed, rate] = [failures ? `✕ ${compact(failures)} failed` : "", link.count ? flowing(link.count, seconds) : ""];
+    const half = halfOf(failed, rate);
+    const [left, right] = [from.x + from.width, to.x];
+    const yOf = ([a, b], share) => a.y + a.height / 2 + (b.y - a.y) * share;
+    const label = (t) => {
+      const [x, y] = along(t);
+      return { x: Math.max(left + half, Math.min(left + (right - left) * x, right - half)), y: yOf([from, to], y), half, failed, rate, isTouched: (lit) => touches(link, n, lit) };
+    };
+    const isClear = ({ x: at, y }) => !Array.from({ length: STEPS }, (_, i) => along(i / STEPS)).some(([x, share]) => Math.abs(left + (right - left) * x - at) < half
+      && beside.some((one) => one !== link && Math.abs(yOf(ends(one), share) - y) < LABEL.height / 2));
+    const best = own === "to" ? 0.78 : own ? 0.22 : 0.5;
+    const labels = [...PLACES].sort((a, b) => Math.abs(a - best) - Math.abs(b - best)).map(label);
+    labels.filter(isClear).some(add) || labels.some(add);
+  }
+  return placed;
 }
 
 const failuresOf = ({ rejected = 0, failed = 0 }) => rejected + failed;
@@ -180,16 +147,18 @@ const BEND = 32;
 
 // By tone, from 0.
 const KEYS = {
-  failures: ["no failure known", "under 1 %", "under 10 %", "10 % and more"],
-  waits: ["median wait under 10 ms", "100 ms", "1 s", "10 s", "longer"],
+  failures: ["no failure known", "under 1 % failed", "under 10 % failed", "10 % or more failed"],
+  waits: [...["10 ms", "100 ms", "1 s", "10 s"].map((bound) => `median wait under ${bound}`), "10 s or longer"],
 };
 
-/** The meaning of the drawing's colours, signs and lines. */
-export function FlowLegend({ colour, flows }) {
-  const dead = [...flows.deaths.values()].some((death) => death.from !== null);
+/** The meaning of those colours, signs and lines that are drawn. */
+function FlowLegend({ colour, flows: { links, nodes, deaths }, waiting }) {
+  const entries = [...links, ...Object.values(nodes)].flatMap((map) => [...map.values()]);
+  const tones = new Set(entries.map((entry) => toneOf(entry, colour)));
   return html`<ul class="flow-legend" aria-label="Legend">
-    ${KEYS[colour].map((words, tone) => html`<li key=${tone}><i class="flow-key ${colour}-${tone}"></i>${words}</li>`)}
-    <li><b class="bad-text">✕</b>failed: unroutable, rejected or dead in another way, or redelivered</li><li><b class="warn-text">◷</b>waiting now, and for how long the oldest</li>
-    ${dead && html`<li><i class="flow-key dead"></i>dead letters, to their next queue</li>`}
+    ${KEYS[colour].map((words, tone) => tones.has(tone) && html`<li key=${tone}><i class="flow-key ${colour}-${tone}"></i>${words}</li>`)}
+    ${entries.some(({ failed }) => failed) && html`<li><b class="bad-text">✕</b>failed: unroutable, rejected or dead in another way, or redelivered</li>`}
+    ${waiting.size > 0 && html`<li><b class="warn-text">◷</b>waiting now, and for how long the oldest</li>`}
+    ${[...deaths.values()].some(({ from }) => from !== null) && html`<li><i class="flow-key dead"></i>dead letters, to their next queue</li>`}
   </ul>`;
 }

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { ageOf, clockTime, count, dateTime, ofClock, plural, seconds, secondsSince, span } from "../core/format.js";
+import { ageOf, clockTime, count, dateTime, moment, ofClock, plural, secondsSince, span } from "../core/format.js";
 import { newestEvents } from "../core/newest.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, route, vhost } from "../core/route.js";
@@ -14,7 +14,7 @@ import { periodOf, PERIODS } from "../ui/period.js";
 import { countedFlows, CountingLine, useCounting } from "./counted.js";
 import { FIELDS, flowsOf, quietIn } from "./flows.js";
 import { DeathsTable, DeliveriesTable, PublishesTable } from "./flow-tables.js";
-import { FlowLegend, FlowMap } from "./map.js";
+import { FlowMap } from "./map.js";
 
 const PAGE = 500;
 const MOST_COUNTED = 5000; // flows of each kind in a counted topology
@@ -60,23 +60,21 @@ export default function Topology() {
     <div class="page-title"><h1>Topology</h1>
       <p>Who publishes to which queue, as each message was routed, and who receives it.</p></div>
     <${Panel} title=${name == null ? "Topology" : html`<${Value}>${name}<//>`} id="topology-panel"
-      note=${flows ? (amount ? spanOf(shown.data.events, flows) : countedText(shown.data, flows)) : undefined}
-      tools=${html`
+      note=${flows ? (amount ? spanOf(shown.data.events) : countedText(shown.data, flows)) : undefined}
+      tools=${html`<${Period} amount=${amount} counted=${counted.data} shown=${period} key=${`${since} ${until} ${params.newest}`}>
+          ${mayWrite.value && name != null && html`<button type="button" class="button" disabled=${counting.running} onClick=${counting.start}
+            title="A job counts every event of it">${counting.running ? "Counting …" : wanted ? "Count this period" : "Count the last hour"}</button>`}
+        <//>
         ${amount > 0 && html`<${Choice} label="Show" options=${BY} value=${by} onChange=${(v) => patch({ by: v === "service" ? null : v })} small />`}
-        <${Choice} label="Colours say" options=${COLOURS} value=${colour} onChange=${(v) => patch({ colour: v === "failures" ? null : v })} small />
+        <div class="off-phone"><${Choice} label="Colours say" options=${COLOURS} value=${colour} onChange=${(v) => patch({ colour: v === "failures" ? null : v })} small /></div>
         <button class="button" onClick=${reload}>Refresh</button>`}>
-      <${Period} amount=${amount} counted=${counted.data} shown=${period} key=${`${since} ${until} ${params.newest}`}>
-        ${mayWrite.value && name != null && html`<button class="button" disabled=${counting.running} onClick=${counting.start}
-          title="A job counts every event of it">${counting.running ? "Counting …" : wanted ? "Count this period" : "Count the last hour"}</button>`}
-      <//>
       <${CountingLine} job=${counting.job} />
       ${!amount && flows && html`<${Lacking} topology=${shown.data} />`}
       ${!shown.data
         ? pending(shown, "the topology")
         : !flows
           ? html`<${Nothing} topology=${amount ? wanted : shown.data} />`
-          : html`<div class="flow-drawing"><${FlowLegend} colour=${colour} flows=${flows} />
-              <${FlowMap} flows=${flows} vhost=${name} by=${by} colour=${colour} waiting=${waiting} isQuiet=${isQuiet} period=${period} /></div>`}
+          : html`<${FlowMap} flows=${flows} vhost=${name} by=${by} colour=${colour} waiting=${waiting} isQuiet=${isQuiet} period=${period} />`}
     <//>
     ${flows && [DeliveriesTable, DeathsTable, PublishesTable].map((Flows) => html`<${Flows} key=${Flows.name} flows=${flows} vhost=${name} period=${period} counted=${!amount} />`)}
   </div>`;
@@ -123,15 +121,15 @@ function Period({ amount, counted, shown, children }) {
   const end = (name, label, at) => html`<label class="labelled"><span>${label}</span>
     <input class="input" name=${name} placeholder=${FORM} spellcheck=${false} autocomplete="off" defaultValue=${at ? dateTime(at) : ""} /></label>`;
   return html`<form class="period" onSubmit=${submit}>
-    <label class="labelled"><span>Of</span><select class="select" aria-label="Period" value=${value} onChange=${choose}>
+    <select class="select" aria-label="Period" value=${value} onChange=${choose}>
       ${counted && !since && !until && option([COUNTED, `${span(counted.since, counted.until)}, counted`])}
-      ${AMOUNTS.map((n) => option([String(n), `the newest ${count(n)} events`]))}
+      ${AMOUNTS.map((n) => option([String(n), `last ${count(n)} events`]))}
       ${PERIODS.filter(([key]) => key).map(option)}
       ${option([OTHER, "from … to …"])}
-    </select></label>
-    ${value === OTHER && html`${end("from", "From", since ?? shown.since)}${end("to", "to", until ?? shown.until)}<button class="button">Show this period</button>`}
+    </select>
+    ${value === OTHER && html`${end("from", "From", since ?? shown.since)}${end("to", "to", until ?? shown.until)}<button class="button">Show this period</button>
+      <span class="warn-text" role="status">${problem}</span>`}
     ${children}
-    <span class="warn-text" role="status">${problem}</span>
   </form>`;
 }
 
@@ -156,10 +154,10 @@ function Nothing({ topology }) {
 }
 
 /** The time that rates are of, and how long ago it was. */
-function spanOf(events, flows) {
+function spanOf(events) {
   const [last, first] = [events[0], events.at(-1)].map((one) => one.recorded_at);
-  const ago = secondsSince(last) < RECENT ? "" : `; that was ${ageOf(last)} ago`;
-  return `from the newest ${plural(events.length, "event")}: rates of the ${seconds(flows.seconds)} from ${dateTime(first)} to ${clockTime(last)}${ago}`;
+  const ago = secondsSince(last) < RECENT ? "" : `, ${ageOf(last)} ago`;
+  return `rates of the last ${plural(events.length, "event")}, ${moment(first)} to ${clockTime(last)}${ago}`;
 }
 
 const countedText = ({ since, until }, flows) =>
