@@ -29,7 +29,7 @@ from tests.web.service import Served, running
 STORED = 20_000
 PARTICIPANTS = 64
 TICK = 0.1  # s between two lots of events
-SPACE_TIME = ("#/space-time?live=on&vhost=%2F", ".diagram .rows-foot span")
+SPACE_TIME = ("#/space-time?live=on&vhost=%2F", ".diagram-title > .small")
 # The address, what is there then, and what is there once an event is chosen among those that come.
 TABS: dict[str, tuple[str, str, str | None]] = {
     "events": ("#/events?vhost=%2F", "tr.row", None),

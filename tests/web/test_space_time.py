@@ -199,7 +199,7 @@ class Held:
             route.continue_()
 
 
-IN_VIEW = "parseInt(document.querySelector('.diagram .rows-foot').innerText.replace(',', ''))"
+IN_VIEW = "parseInt(document.querySelector('.diagram-title > .small').innerText.replace(',', ''))"
 
 
 def in_view(page: Page) -> int:
@@ -313,7 +313,7 @@ def test_a_dot_that_leaves_the_pointer_takes_its_tip_along(
     demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, f"{SPACE_TIME}&rows=lamport&lanes=all")
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    expect(page.locator(".diagram-title")).to_contain_text("loaded events in view")
     _until_painted(page)
     tip = _point_at_a_dot(page)
     page.keyboard.press("Home")
@@ -324,7 +324,7 @@ def test_zoom_pan_and_fit_change_what_is_in_view_and_the_address(
     demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, f"{SPACE_TIME}&rows=time")
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    expect(page.locator(".diagram-title")).to_contain_text("loaded events in view")
     near = in_view(page)
     for _ in range(6):
         page.keyboard.press("-")
@@ -342,7 +342,7 @@ def test_zoom_pan_and_fit_change_what_is_in_view_and_the_address(
     address = page.url
     there = in_view(page)
     page.reload()
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    expect(page.locator(".diagram-title")).to_contain_text("loaded events in view")
     assert page.url == address
     page.wait_for_function(f"n => Math.abs({IN_VIEW} - n) < n / 4", arg=there)
 
@@ -351,14 +351,14 @@ def test_moving_up_loads_the_past_until_there_is_none(
     demo: Served, open_page: OpenPage, world: Past
 ) -> None:
     page = open_page(demo, f"{SPACE_TIME}&rows=time")
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    expect(page.locator(".diagram-title")).to_contain_text("loaded events in view")
     mine = sum(e.vhost == "/" for e in world.events)
     for _ in range(12):
         page.keyboard.press("Home")
-        if page.locator(".diagram .rows-foot").get_by_text(f"of {mine:,} loaded").is_visible():
+        if page.locator(".diagram-title").get_by_text(f"of {mine:,} loaded").is_visible():
             break
         page.wait_for_load_state("networkidle")
-    expect(page.locator(".diagram .rows-foot")).to_contain_text(f"of {mine:,} loaded")
+    expect(page.locator(".diagram-title")).to_contain_text(f"of {mine:,} loaded")
     expect(page.get_by_label("Load more of the past")).to_be_disabled()
     expect(page.get_by_label("Load more of the past")).to_contain_text(f"{mine:,} loaded")
 
@@ -523,11 +523,11 @@ def test_a_link_to_a_distant_event_leads_there(
 ) -> None:
     world = demo_world(12_000)
     page = open_page(serve(world), f"{SPACE_TIME}&rows=time")
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    expect(page.locator(".diagram-title")).to_contain_text("loaded events in view")
     page.evaluate("location.hash = location.hash.replace(/at=[^&]*&/, '') + '&event=1000'")
     expect(page.locator(".drawer h2")).to_have_text("#1000")
     expect(page.locator(".diagram-legend")).to_contain_text("may have led to it")
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("#1")
+    expect(page.locator(".diagram-title")).to_contain_text("#1")
     page.wait_for_function("() => /at=(9|10)\\d\\d\\b/.test(location.hash)")
 
 
@@ -542,14 +542,46 @@ def test_a_chain_whose_end_is_not_loaded_can_be_loaded(
     expect(page.locator(".diagram-legend")).to_contain_text("chain from A to B")
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_pinned_events_open_the_view_on_their_chain(
+    serve: Callable[[Past], Served], open_page: OpenPage, width: int
+) -> None:
+    """Also where another virtual host is busier, and one of the two is far from the other."""
+    world = demo_world(2_500)
+    world.start_trace("busy")
+    world.grow("busy", 3_000)
+    of_demo = [e for e in world.events if e.vhost == "/"]
+    end = of_demo[1_200]
+    start = min(history.past(of_demo, end))
+    page = open_page(serve(world), f"#/space-time?a={start}&b={end.id}", width=width)
+    expect(page.locator(".diagram-legend")).to_contain_text("chain from A to B")
+    expect(page.get_by_role("heading", level=1, name="Space-time")).to_be_visible()
+    expect(page.get_by_role("button", name="Load up to")).to_have_count(0)
+    page.wait_for_url(re.compile(r"vhost=%2F.*at=|at=.*vhost=%2F"))
+    page.goto(f"{page.url.partition('#')[0]}#/space-time?a={start}&b={end.id}&vhost=busy")
+    expect(page.get_by_role("button", name="Load up to")).to_be_visible()
+
+
+def test_a_phone_shows_the_whole_chain_of_two_pinned_events(
+    demo: Served, open_page: OpenPage
+) -> None:
+    end = next(e for e in demo.world.events[400:] if e.prompt)
+    page = open_page(demo, f"#/space-time?a={end.prompt}&b={end.id}&list=on", width=390)
+    page.wait_for_url(re.compile("at="))
+    rows = page.locator(".view-list tbody tr").filter(has_text="in the chain")
+    for number in (end.prompt, end.id):
+        link = page.get_by_role("link", name=f"#{number}", exact=True)
+        expect(rows.filter(has=link)).to_have_count(1)
+
+
 def test_new_events_are_followed(serve: Callable[[Past], Served], open_page: OpenPage) -> None:
     world = demo_world(200)
     page = open_page(serve(world), f"{SPACE_TIME}&live=on&rows=time")
     expect(page.get_by_role("button", name="Live")).to_be_visible()
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("of 200 loaded")
+    expect(page.locator(".diagram-title")).to_contain_text("of 200 loaded")
     world.grow("/", 25)
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("of 225 loaded")
-    expect(page.locator(".diagram .rows-foot")).to_contain_text(f"to #{len(world.events)}")
+    expect(page.locator(".diagram-title")).to_contain_text("of 225 loaded")
+    expect(page.locator(".diagram-title")).to_contain_text(f"to #{len(world.events)}")
 
 
 def test_participants_without_a_name_yet_are_lanes_all_the_same(
@@ -586,7 +618,7 @@ def test_lanes_without_anything_in_view_are_folded_away(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     page = open_page(serve(demo_world(1_500, participants=20)), SPACE_TIME)
-    foot = page.locator(".diagram .rows-foot")
+    foot = page.locator(".diagram-title")
     expect(foot).to_contain_text(re.compile("lanes? without events in view (is|are) hidden"))
     few = page.locator(".lane-label").count()
     assert few < 20
@@ -648,7 +680,7 @@ def test_a_gap_is_where_it_was_and_nowhere_else(demo: Served, open_page: OpenPag
 
 def test_a_gap_after_a_chain_is_not_in_its_picture(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, SPACE_TIME)
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    expect(page.locator(".diagram-title")).to_contain_text("loaded events in view")
     counts = run(
         page,
         """
@@ -688,7 +720,7 @@ def test_an_arrow_says_its_type_its_ends_and_how_long_it_took(
     demo: Served, open_page: OpenPage, world: Past
 ) -> None:
     page = open_page(demo, f"{SPACE_TIME}&at=1400")
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    expect(page.locator(".diagram-title")).to_contain_text("loaded events in view")
     ends = re.match(r"#(\d+) → #(\d+)\s+(.*)", hover_an_arrow(page))
     assert ends is not None
     cause, effect = (world.events[int(number) - 1] for number in ends.groups()[:2])
@@ -719,7 +751,7 @@ def test_messages_in_view_are_named_by_their_type_and_else_by_their_routing_key(
     change_answers(page, asked, typed)
     with page.expect_response(asked):
         page.evaluate(f"location.hash = '{SPACE_TIME}&at=1400'")
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    expect(page.locator(".diagram-title")).to_contain_text("loaded events in view")
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     with page.expect_download() as saving:
         page.get_by_label("Save what is in view as a picture").select_option("SVG")
@@ -737,14 +769,14 @@ def test_a_chain_is_drawn_alone_and_fitted_or_among_all_events(
     )
     page = open_page(demo, f"#/space-time?chain={start},{end.id}&list=on")
     expect(page.get_by_text(f"event {start} happened before event {end.id}")).to_be_visible()
-    foot = page.locator(".diagram .rows-foot")
+    foot = page.locator(".diagram-title")
     expect(foot).to_contain_text(f"{len(between)} of {len(between)} loaded events in view")
     rows = page.locator(".view-list tbody tr")
     expect(rows).to_have_count(len(between))
     assert {int(text[1:]) for text in rows.locator("a").all_inner_texts()} == between
     assert set(lanes(page)) == {world.who(world.events[n - 1]).name for n in between}
     page.get_by_role("button", name="Only these lanes").click()
-    expect(foot).to_contain_text("the chain")
+    expect(page.locator(".diagram-legend")).to_contain_text("the chain")
     expect(foot).to_contain_text("of 1,000 loaded")
     expect(rows.filter(has_text="in the chain")).to_have_count(len(between))
     assert rows.filter(has_text="outside").count() > 0
@@ -824,7 +856,7 @@ def test_a_conversation_is_drawn_with_its_lanes(
 
 def test_every_sign_is_explained(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, SPACE_TIME)
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    expect(page.locator(".diagram-title")).to_contain_text("loaded events in view")
     page.keyboard.press("g")
     legend = page.get_by_role("region", name="Legend")
     for words in (
@@ -1063,7 +1095,7 @@ def test_a_thousand_lanes_fit(serve: Callable[[Past], Served], open_page: OpenPa
     assert box is not None
     assert first >= 92  # behind the labels of rows
     assert last <= box["width"]
-    expect(page.locator(".rows-foot")).to_contain_text("9,000 of 9,000 loaded events in view")
+    expect(page.locator(".diagram-title")).to_contain_text("9,000 of 9,000 loaded events in view")
 
 
 NOTE_LANES = """() => {

@@ -35,7 +35,7 @@ function Slot({ letter, id, other }) {
   }
   if (!id) {
     return html`<div class="pins-slot soft"><${Pin} letter=${letter} />
-      <span class="small">open an event and press <kbd>${letter}</kbd></span></div>`;
+      <span class="small">open an event and <span class="on-phone">pin it as ${letter}</span><span class="off-phone">press <kbd>${letter}</kbd></span></span></div>`;
   }
   return html`<div class="pins-slot"><${Pin} letter=${letter} />
     <a href=${href("events", { event: id })}>#${id}</a>

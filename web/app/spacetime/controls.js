@@ -23,6 +23,18 @@ const LANES = [
   ["all", "All"],
 ];
 
+/** The view's name, and the number of events in it. */
+export function Title({ stage: { vhost: name, scene, model, drawn, loaded } }) {
+  const { events, far } = drawn.value;
+  const all = loaded.value;
+  return html`<div class="page-title diagram-title"><h1>Space-time</h1>
+    ${!vhost.value && html`<span class="badge" title="The busiest virtual host; choose another above"><${Value}>${name}<//></span>`}
+    ${all > 0 && html`<span class="soft small">${count(events)} of ${count(all)} loaded events in view<span class="off-phone">, #${model.id[0]} to #${model.id[all - 1]}
+      ${far ? " · zoom in to see messages" : ""}
+      ${scene.foldedAway > 0 && ` · ${plural(scene.foldedAway, "lane")} without events in view ${scene.foldedAway === 1 ? "is" : "are"} hidden`}</span></span>`}
+  </div>`;
+}
+
 export function Toolbar({ stage }) {
   const { event, light } = route.value.params;
   const { subset } = stage;
@@ -32,7 +44,6 @@ export function Toolbar({ stage }) {
     patch({ group: value === "service" ? null : value, folded: null });
   const [isMore, setMore] = useState(false); // of the controls, on a phone
   return html`<div class="events-bar ${isMore ? "" : "few"}">
-    ${!vhost.value && html`<span class="badge" title="The busiest virtual host; choose another above"><${Value}>${stage.vhost}<//></span>`}
     <span class="tool"><span class="soft small">Rows</span>
       <${Choice} label="Rows" options=${ROW_KINDS} value=${stage.drawn.value.kind} onChange=${(v) => patch({ rows: v === "time" ? null : v })} /></span>
     ${!stage.alone && html`<span class="tool"><span class="soft small">Lanes</span>
@@ -54,8 +65,8 @@ export function Toolbar({ stage }) {
       <button class="button on-phone" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>More</button>
       <button class="button legend-button" aria-pressed=${String(explained.value)} title="What every sign means (G)" onClick=${toggleLegend}>Legend</button>
       <${Pictures} stage=${stage} />
-      ${!stage.alone && html`<button class="button" aria-pressed=${String(live.value)} title="Follow new events (Space)" onClick=${toggleLive}>
-        <span class="live-dot ${live.value ? "on" : ""}"></span>${live.value ? "Live" : "Follow"}</button>
+      ${!stage.alone && html`<button class="button" aria-pressed=${String(live.value)} title="Show new events as they come (Space)" onClick=${toggleLive}>
+        <span class="live-dot ${live.value ? "on" : ""}"></span>${live.value ? "Live" : "Paused"}</button>
       <${LoadMore} stage=${stage} />`}
     </div>
   </div>`;
@@ -128,22 +139,18 @@ export function ViewList({ stage: { scene, model, drawn } }) {
   </div>`;
 }
 
-/** The amount in view, and the meaning of the marks. */
+/** The meaning of the marks. */
 export function Foot({ stage }) {
   const { scene, model, loader } = stage;
-  const { events, far } = stage.drawn.value;
-  const loaded = stage.loaded.value;
-  if (!loaded) return html`<div class="rows-foot"><span>${loader.busy.value ? "Loading …" : ""}</span></div>`;
+  stage.drawn.value;
+  if (!stage.loaded.value) return html`<div class="rows-foot"><span>${loader.busy.value ? "Loading …" : ""}</span></div>`;
   const { marks, chainLit } = scene;
   return html`<div class="rows-foot">
-    <span>${count(events)} of ${count(loaded)} loaded events in view, #${model.id[0]} to #${model.id[loaded - 1]}
-      ${far ? " · zoom in to see messages" : ""}
-      ${scene.foldedAway > 0 && ` · ${plural(scene.foldedAway, "lane")} without events in view ${scene.foldedAway === 1 ? "is" : "are"} hidden`}
-      ${scene.missing.length > 0 && html`<${Missing} ids=${scene.missing} loader=${loader} />`}</span>
+    ${scene.missing.length > 0 && html`<${Missing} ids=${scene.missing} loader=${loader} />`}
     ${stage.trace.value?.doubts.length > 0 && html`<span>Not sound: what is dimmed may have had a part</span>`}
     <span class="diagram-legend">
       <span><${TypeMark} type="published" /></span><span><${TypeMark} type="received" /></span>
-      ${scene.links.length > 0 && html`<span><i class="key link"></i>link: names its cause${model.links.hasActs && ", or what the broker did"}</span>`}
+      ${scene.links.length > 0 && html`<span><i class="key link"></i>link: names its cause${model.links.hasActs && html`<span class="off-phone">, or what the broker did</span>`}</span>`}
       ${chainLit && html`<span><i class="key chain"></i>${stage.subset ? `the ${stage.subset.kind}` : "chain from A to B"}</span>${scene.chainLinked && html`<span><i class="key chain link"></i>its links</span>`}<span class="faint">dimmed: outside</span>`}
       ${chainLit ? null : marks
         ? html`<span><i class="key past"></i>${WORDS[PAST]}</span><span><i class="key future"></i>${WORDS[FUTURE]}</span><span class="faint">dimmed: neither</span>`
@@ -158,6 +165,6 @@ function Missing({ ids, loader }) {
     for (const id of ids) await loader.reach(id, MOST_EVENTS);
   };
   const names = ids.map((id) => `#${id}`).join(" and ");
-  return html` · <button class="button small" disabled=${busy} onClick=${load}>
+  return html`<button class="button small" disabled=${busy} onClick=${load}>
     ${busy ? "Loading …" : `Load up to ${names} to highlight the chain`}</button>`;
 }

@@ -4,7 +4,7 @@ import { api } from "../core/api.js";
 import { ageOf, count, said, sentence } from "../core/format.js";
 import { loadParticipants } from "../core/participants.js";
 import { useResource, useRetry } from "../core/resource.js";
-import { href, hrefHere, openEvent, route, vhost } from "../core/route.js";
+import { href, hrefHere, openEvent, patch, route, vhost } from "../core/route.js";
 import { useTail } from "../core/tail.js";
 import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
@@ -12,7 +12,7 @@ import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import { Queue, Value } from "../ui/marks.js";
 import { Empty, Failure, pending } from "../ui/panel.js";
 import { DiagramCanvas } from "./canvas.js";
-import { Foot, Toolbar, ViewList } from "./controls.js";
+import { Foot, Title, Toolbar, ViewList } from "./controls.js";
 import { useDiagramKeys } from "./keys.js";
 import { LaneHeads } from "./lanes.js";
 import { Legend } from "./legend.js";
@@ -28,21 +28,30 @@ const MOST_NAMED = 5000; // participants beyond these are shown by number alone
 
 export default function SpaceTime() {
   const known = traces.value.data;
-  const asked = askedIn(route.value.params);
-  const chosen = vhost.value ?? busiestVhost();
+  const { params } = route.value;
+  const asked = askedIn(params);
+  const pair = usePair(params);
+  const chosen = vhost.value ?? pair.vhost ?? busiestVhost();
   const drawer = openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} lead=${html`<${Waiting} event=${openEvent.value} />`} />`;
   if (!known) return pending({ ...traces.value, reload: () => reloadTraces() }, "traces");
-  if (asked) {
-    return html`<h1 class="unseen">Space-time</h1>
-      <${OfSubset} asked=${asked} key=${JSON.stringify(asked)} />${drawer}`;
-  }
+  if (asked) return html`<${OfSubset} asked=${asked} key=${JSON.stringify(asked)} />${drawer}`;
+  if (pair.isPending) return html`<p class="loading" role="status">Loading the chain …</p>`;
   if (chosen == null) {
     return html`<div class="page-inner grow"><${Empty} title="Nothing is traced yet"
       actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
       The diagram shows who did what in which order, as soon as a trace runs.<//></div>`;
   }
-  return html`<h1 class="unseen">Space-time</h1>
-    <${Diagram} vhost=${chosen} key=${chosen} />${drawer}`;
+  return html`<${Diagram} vhost=${chosen} ends=${pair.vhost === chosen ? pair.ends : []} key=${chosen} />${drawer}`;
+}
+
+/** The pinned events and their virtual host, where the view opens on them: an address without a place names them alone. */
+function usePair({ a, b, at, event }) {
+  const isAsked = a && b && !at && !event;
+  const { data, error } = useResource((signal) => (isAsked ? api.event(a, signal) : null), [a, b], { every: 0 });
+  useEffect(() => {
+    if (data && !vhost.peek()) patch({ vhost: data.vhost }, { replace: true });
+  }, [data]);
+  return { vhost: data?.vhost, ends: [a, b].map(Number).sort((x, y) => x - y), isPending: isAsked && data === undefined && !error };
 }
 
 /** The message of an event's conversation that waits, the event's own or one that it led to. */
@@ -69,8 +78,8 @@ function OfSubset({ asked }) {
   return html`<${Diagram} vhost=${subset.vhost} subset=${subset} key=${alone.value ? "alone" : "among others"} />`;
 }
 
-function Diagram({ vhost: name, subset = null }) {
-  const stage = useStage(name, subset);
+function Diagram({ vhost: name, subset = null, ends = [] }) {
+  const stage = useStage(name, subset, ends);
   const { loader, model } = stage;
   const error = loader.error.value;
   useDiagramKeys(stage);
@@ -89,6 +98,7 @@ function Diagram({ vhost: name, subset = null }) {
 
   const empty = !loaded && !loader.busy.value;
   return html`<div class="diagram">
+    <${Title} stage=${stage} />
     <${Toolbar} stage=${stage} />
     ${subset && html`<${Subject} subset=${subset} />`}
     ${error && html`<div class="panel-body"><${Failure} error=${error} onRetry=${() => loader.retry()} /></div>`}
@@ -119,8 +129,8 @@ function Subject({ subset }) {
 }
 
 /** The stage of a virtual host, or of a part of its events, open while this is shown. */
-function useStage(name, subset) {
-  const stage = useMemo(() => new Stage(name, subset, Boolean(subset) && alone.peek()), [name, subset]);
+function useStage(name, subset, ends) {
+  const stage = useMemo(() => new Stage(name, subset, Boolean(subset) && alone.peek(), ends), [name, subset]);
   const participants = useResource((s) => loadParticipants(name, MOST_NAMED, s), [name]).data;
   useEffect(() => {
     stage.open();

@@ -55,9 +55,11 @@ export function toggleGroup(key, groups) {
 }
 
 export class Stage {
-  /** `subset`: the events of a chain or conversation (subset.js); `alone`: and no others. */
-  constructor(vhost, subset = null, alone = false) {
+  /** `subset`: the events of a chain or conversation (subset.js); `alone`: and no others. `ends`: two events to open around. */
+  constructor(vhost, subset = null, alone = false, ends = []) {
     this.vhost = vhost;
+    this.ends = ends; // emptied once the view has come to rest on them
+    this.leading = new Set(); // participants of their chain, whose lanes stand at the left
     this.subset = subset;
     this.alone = alone;
     this.model = new Model();
@@ -97,7 +99,17 @@ export class Stage {
       if (!first && openEvent.peek()) this.goTo(Number(openEvent.peek()));
       first = false;
     });
-    return this.loader.open(Number(at ?? event ?? this.subset?.ids[0]) || null);
+    const ends = [...this.ends];
+    const opened = this.loader.open(Number(at ?? event ?? this.subset?.ids[0] ?? ends[0]) || null);
+    return ends.length ? opened.then(() => this.loader.reach(ends[1], NEARBY_EVENTS)).then(() => this.isOpen() && this.fitChain(ends)) : opened;
+  }
+
+  /** Brings the lit chain between two events into view, with its lanes at the left. */
+  fitChain(ends) {
+    const { model, scene } = this;
+    scene.first = this.leading = new Set(model.participant.slice(0, model.length).filter((_, i) => scene.chainLit && scene.marks[i]));
+    scene.arrange();
+    this.fit(ends);
   }
 
   /**
@@ -149,7 +161,7 @@ export class Stage {
   /** Takes messages that wait, and participants that are looked for first, as from `loadWaits`. */
   wait({ first, waits }) {
     const { length } = this.scene.lanes;
-    Object.assign(this.scene, { first, waits });
+    Object.assign(this.scene, { first: this.leading.size ? this.leading : first, waits });
     this.arrange();
     if (this.alone && this.placed && this.scene.lanes.length !== length) this.fit();
     this.redraw();
@@ -232,6 +244,7 @@ export class Stage {
       this.fit();
       return this.scene.reveal(this.indexOf(event));
     }
+    if (this.ends.length) return this.fitChain(this.ends);
     if (zoom) view.zoomRows(Number(zoom) / view.rowPixels);
     const index = this.indexOf(at ?? event);
     if (index !== NONE) this.scene.reveal(index, { centre: true });
@@ -264,10 +277,10 @@ export class Stage {
     this.redraw();
   }
 
-  /** Brings all loaded events into view, or only a shown chain's or conversation's. */
-  fit() {
-    const { scene, subset, model } = this;
-    const rows = subset && !this.alone ? subset.ids.map((id) => scene.rows.y[model.indexOf(id)]) : [];
+  /** Brings all loaded events into view, or only these: a shown chain's or conversation's. */
+  fit(ids = this.alone ? [] : (this.subset?.ids ?? [])) {
+    const { scene, model } = this;
+    const rows = ids.map((id) => scene.rows.y[model.indexOf(id)]);
     const known = rows.filter((row) => row !== undefined).sort((a, b) => a - b);
     this.move((view) => {
       if (known.length) return view.fitRows(known[0], known.at(-1));
@@ -344,6 +357,8 @@ export class Stage {
     const { scene } = this;
     const middle = scene.middle();
     if (!middle || !this.placed) return;
+    const ends = this.ends.splice(0);
+    if (ends.length) return this.fitChain(ends); // the heads of the lanes have taken their room
     const { lanes } = scene;
     scene.foldLanes();
     if (scene.lanes.length !== lanes.length) this.redraw();
