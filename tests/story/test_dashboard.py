@@ -187,7 +187,7 @@ def test_how_long_messages_take_is_counted_and_drawn_within_seconds(
     expect(asked.locator("option", has_text="itc-demo.many").first).to_be_attached(timeout=60_000)
     asked.select_option(index=1)
     expect(page.get_by_role("region", name="Waiting").get_by_role("slider")).to_be_visible()
-    counted = re.compile(r"[1-9]\d* deliver(y|ies); values to within 5 %")
+    counted = re.compile(r"[1-9]\d* deliver(y|ies); times are exact to within 5 %")
     expect(page.get_by_text(counted).first).to_be_visible()
     page.context.close()
     assert not complaints, complaints

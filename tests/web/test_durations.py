@@ -185,11 +185,11 @@ def test_two_times_before_a_change_each_name_their_span(shop: Served, open_page:
     until = r"^median from [-\d: ]+ to [-\d: ]+, the day before included; a false alarm at most"
     expect(verdict).to_have_attribute("title", re.compile(until))
     expect(page.get_by_text("false alarm")).to_have_count(0)
-    whole = re.compile(r"^median; before: .*, and the day before$")
+    whole = re.compile(r"^This is the median; before is .*, and the day before\.$")
     expect(page.get_by_text(whole)).to_be_visible()
     expect(page.get_by_text("See who takes from queue stock.")).to_be_visible()
     waiting = page.get_by_role("region", name="Waiting")
-    alone = re.compile("From [-\\d: ]+ to [-\\d: ]+, the day before: median 168 ms")
+    alone = re.compile(r"In the day before, [-\d: ]+ to [-\d: ]+, the median was 168 ms")
     expect(waiting).to_contain_text(alone)
 
 
@@ -257,8 +257,9 @@ def test_waiting_and_handling_have_the_colours_of_the_waterfall(
     page = open_page(shop, f"#/durations?vhost={VHOST}&service=stock", theme="light")
     more_green = """canvas => {
       const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const coloured = (n) => Math.abs(data[4 * n + 1] - data[4 * n]) > 20; // text is not
       const full = [...Array(data.length / 4).keys()].filter((n) => data[4 * n + 3] > 200);
-      return full.reduce((sum, n) => sum + data[4 * n + 1] - data[4 * n], 0);
+      return full.filter(coloured).reduce((sum, n) => sum + data[4 * n + 1] - data[4 * n], 0);
     }"""
     for title, is_teal in (("Waiting", True), ("Handling", False)):
         canvas = page.get_by_role("region", name=title, exact=True).locator("canvas")
@@ -300,3 +301,42 @@ def test_a_queue_is_found_by_its_name(shop: Served, open_page: OpenPage) -> None
     rows = page.get_by_role("group", name="Who publishes to it").get_by_role("row")
     expect(rows.nth(1)).to_contain_text("fraud")  # of what billing rejected
     expect(rows.nth(1).get_by_role("cell").nth(3)).not_to_have_text("0")
+
+
+def test_the_axis_ends_now_and_a_key_says_how_many_are_how_dark(
+    shop: Served, open_page: OpenPage
+) -> None:
+    page = open_page(shop, f"#/durations?vhost={VHOST}&service=stock")
+    key = page.get_by_role("region", name="Handling").locator(".heat-key")
+    expect(key).to_have_text(re.compile(r"^1\d+ deliver(y|ies)$"))
+    past, ahead = page.evaluate(
+        """async () => {
+          const { axisOf } = await import("/app/durations/heat-map.js");
+          const axis = (seconds) => axisOf({
+            since: new Date(Date.now() - 600_000).toISOString(),
+            until: new Date(Date.now() + 1000 * seconds).toISOString(),
+            seconds: 60,
+          });
+          return [-60, 30].map((seconds) => (axis(seconds).to - Date.now()) / 1000);
+        }"""
+    )
+    assert past == pytest.approx(-60, abs=1)
+    assert ahead == pytest.approx(0, abs=1)
+
+
+def test_an_axis_of_any_period_has_some_round_times(shop: Served, open_page: OpenPage) -> None:
+    times = open_page(shop).evaluate(
+        """async () => {
+          const { paintTimes } = await import("/app/ui/plot.js");
+          return [[3600, 1250], [3600, 270], [86_400, 270], [604_800, 1250]].map(
+            ([length, pixels]) => {
+              const texts = [];
+              const context = { fillText: (text) => texts.push(text) };
+              const x = (at) => (pixels * at) / length;
+              paintTimes(context, x, { from: 0, length, y: 0, ends: [75, 44], apart: 70 });
+              return texts;
+            });
+        }"""
+    )
+    assert [len(some) for some in times if not 2 <= len(some) < 20] == [], times
+    assert all(len(text) == 5 for some in times for text in some)

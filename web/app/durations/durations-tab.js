@@ -89,7 +89,7 @@ function Verdict({ map }) {
     const { since, quantile } = change;
     const title = `${QUANTILES[quantile]} from ${span(map.since, since)}, ${against} included; a false alarm at most once in ${count(Math.round(1 / map.level))} answers`;
     return html`<div key=${key}><p class="verdict bad-text" title=${title}>${kind} <${Value}>${name}<//> has been slow since ${moment(since)}: ${key} takes ${longerText(change)}.</p>
-      <p class="verdict-step"><${Look} map=${map} kind=${key} since=${since} /> <span class="soft small" title=${title}>${QUANTILES[quantile]}; before: ${span(map.since, since)}, and ${against}</span></p></div>`;
+      <p class="verdict-step"><${Look} map=${map} kind=${key} since=${since} /> <span class="soft small" title=${title}>${quantile === "median" ? "This is the median" : "9 of 10 take no longer"}; before is ${span(map.since, since)}, and ${against}.</span></p></div>`;
   });
 }
 
@@ -106,11 +106,10 @@ function Owner({ vhost: name, queue, service, data }) {
   const known = { queue: data?.queues ?? [], service: data?.services ?? [] };
   if (queue != null && !known.queue.includes(queue)) known.queue = [...known.queue, queue];
   if (service != null && !known.service.includes(service)) known.service = [...known.service, service];
-  return html`<label class="labelled"><span>Of</span>
-    <select class="select" aria-label="Queue or participant" value=${value} onChange=${choose}>
+  return html`<select class="select" aria-label="Queue or participant" value=${value} onChange=${choose}>
       <option value="">${value ? "what became slow" : "choose …"}</option>
       ${group("service", "Participants", known.service, data?.other_services)}${group("queue", "Queues", known.queue, data?.other_queues)}
-    </select></label>`;
+    </select>`;
 }
 
 function Shown({ map }) {
@@ -143,8 +142,8 @@ function Series({ map, series, title, said, token, holes }) {
   const take = (n) => go("events", { vhost: map.vhost, type: "received", ...deliveriesOf(map), since: iso(n), until: iso(n + 1) });
   const { usual, baseline, spans, change } = series;
   return html`<${Panel} title=${title} note=${said}
-      foot=${`${usual.count === map.handed_over ? "" : `${count(usual.count)} of `}${plural(map.handed_over, "delivery", "deliveries")}; values to within 5 %. ${baseline.count ? `From ${span(map.baseline_since, map.baseline_until)}, ${againstText()}: median ${seconds(baseline.median)}, 9 of 10 within ${seconds(baseline.p90)}.` : "Nothing is known of the time before."}`}>
-    ${!change && spans.length > 0 && html`<p class="soft">${series.comparable ? "No clear change to longer durations." : `Too little to compare: messages in ${plural(baseline.spans, "span")} of ${seconds(map.seconds)} before, in ${count(usual.spans)} here.`}</p>`}
+      foot=${`${usual.count === map.handed_over ? "" : `${count(usual.count)} of `}${plural(map.handed_over, "delivery", "deliveries")}; times are exact to within 5 %. ${baseline.count ? `In ${againstText()}, ${span(map.baseline_since, map.baseline_until)}, the median was ${seconds(baseline.median)}, and 9 of 10 took at most ${seconds(baseline.p90)}.` : "Nothing is known of the time before."}`}>
+    ${!change && spans.length > 0 && html`<p class="soft">${series.comparable ? "Not clearly longer than before." : `Too little to compare: messages in ${plural(baseline.spans, "span")} of ${seconds(map.seconds)} before, in ${count(usual.spans)} here.`}</p>`}
     ${spans.length
       ? html`<${HeatMap} label=${`${title} over time`} map=${map} series=${series} token=${token} holes=${holes} at=${shown} isMarked=${at != null} onMove=${(n) => setAt(from + n * step)} onOpen=${take} />
           <details class="heat-table"><summary>${title} as a table</summary><${Spans} label=${title} spans=${spans} /></details>`

@@ -6,7 +6,7 @@ import { moment, plural, seconds } from "../core/format.js";
 import { clock, shownTheme } from "../core/preferences.js";
 import { color } from "../ui/color.js";
 import { drawLine, fitted } from "../ui/fitted.js";
-import { paintHole } from "../ui/plot.js";
+import { paintHole, paintTimes } from "../ui/plot.js";
 import { ticksOf } from "../ui/ticks.js";
 
 const LEFT = 56;
@@ -15,6 +15,7 @@ const TOP = 18;
 const BOTTOM = 22;
 const FAINTEST = 0.14;
 const LABEL_PIXELS = 20;
+const TIMES = { ends: [75, 44], apart: 70 }; // pixels: room for the begin and for "now", and between two
 
 /**
  * `map` and `series` as the API gives them; `token` is the colour. Of `holes`, [{from, to}] in ms, nothing
@@ -25,7 +26,8 @@ export function HeatMap({ label, map, series, token, holes, at, isMarked, onMove
   const latest = useRef({});
   latest.current = { map, series, token, holes, at: isMarked ? at : null };
   const theme = shownTheme.value;
-  const { number } = axisOf(map);
+  const { number, from, to, step } = axisOf(map);
+  const most = mostOf(series);
 
   useEffect(() => {
     const watcher = new ResizeObserver(() => paint(canvas.current, latest.current));
@@ -36,7 +38,7 @@ export function HeatMap({ label, map, series, token, holes, at, isMarked, onMove
 
   const placeOf = ({ clientX }) => {
     const { left, width } = canvas.current.getBoundingClientRect();
-    return Math.min(number - 1, Math.max(0, Math.floor((number * (clientX - left - LEFT)) / (width - LEFT - RIGHT))));
+    return Math.min(number - 1, Math.max(0, Math.floor(((to - from) * (clientX - left - LEFT)) / (width - LEFT - RIGHT) / step)));
   };
   const press = (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey) return;
@@ -50,13 +52,20 @@ export function HeatMap({ label, map, series, token, holes, at, isMarked, onMove
   return html`<canvas class="heat-map" ref=${canvas} tabindex="0" role="slider" aria-label=${`${label}; the arrow keys go from span to span, Enter opens one`}
     aria-valuemin="0" aria-valuemax=${number - 1} aria-valuenow=${at} aria-valuetext=${saidOf(map, series, at, holes)}
     onPointerMove=${(event) => onMove(placeOf(event))} onClick=${(event) => onOpen(placeOf(event))} onKeyDown=${press}></canvas>
-    <p class="heat-said small soft tabular">${isMarked && `${saidOf(map, series, at, holes)} `}<span class="faint">Click a time for its deliveries.</span></p>`;
+    <p class="heat-said small soft tabular">${isMarked && `${saidOf(map, series, at, holes)} `}<span class="heat-key">1<i style=${{ "--tone": `var(${token})`, "--least": `${100 * depth(1, most)}%` }}></i>${plural(most, "delivery", "deliveries")}</span>
+      <span class="faint">Choose a time to list its deliveries.</span></p>`;
 }
 
+/** Spans of `step` ms from `from`; the last has not ended, and the axis ends now. */
 export function axisOf({ since, until, seconds: width }) {
-  const [from, to] = [Date.parse(since), Date.parse(until)];
-  return { from, step: width * 1000, number: Math.max(1, Math.round((to - from) / (width * 1000))) };
+  const [from, end] = [Date.parse(since), Date.parse(until)];
+  return { from, to: Math.max(from + 1, Math.min(end, Date.now())), step: width * 1000, number: Math.max(1, Math.round((end - from) / (width * 1000))) };
 }
+
+const mostOf = ({ spans }) => Math.max(1, ...spans.flatMap(({ counts }) => counts));
+
+/** The depth of the colour of `n` deliveries, where `most` have the deepest. */
+const depth = (n, most) => FAINTEST + (1 - FAINTEST) * Math.sqrt(n / most);
 
 const isUnknown = (from, to, holes) => holes.some((hole) => hole.from < to && hole.to > from);
 
@@ -73,24 +82,24 @@ function paint(element, { map, series, token, holes, at }) {
   if (!element?.clientWidth) return; // gone, or not laid out yet
   const { context, width, height } = fitted(element);
   context.clearRect(0, 0, width, height);
-  const { from, step, number } = axisOf(map);
+  const { from, to, step } = axisOf(map);
   const { limits, spans, change } = series;
-  const x = (ms) => LEFT + ((width - LEFT - RIGHT) * (ms - from)) / (number * step);
+  const x = (ms) => LEFT + ((width - LEFT - RIGHT) * (Math.min(ms, to) - from)) / (to - from);
   const row = (height - TOP - BOTTOM) / Math.max(1, limits.length);
   const y = (n) => height - BOTTOM - n * row;
   const bottom = height - BOTTOM;
 
-  const most = Math.max(1, ...spans.flatMap(({ counts }) => counts));
+  const most = mostOf(series);
   for (const { at: begin, counts } of spans) {
     const [left, right] = [x(Date.parse(begin)), x(Date.parse(begin) + step)];
     counts.forEach((n, k) => {
       if (!n) return;
-      context.fillStyle = color(token, FAINTEST + (1 - FAINTEST) * Math.sqrt(n / most));
+      context.fillStyle = color(token, depth(n, most));
       context.fillRect(left, y(k + 1), Math.max(1, right - left), Math.max(1, row - 0.5));
     });
   }
   for (const hole of holes) {
-    const [left, right] = [x(Math.max(from, hole.from)), x(Math.min(from + number * step, hole.to))];
+    const [left, right] = [x(Math.max(from, hole.from)), x(hole.to)];
     if (right >= left) paintHole(context, left, right, TOP, bottom);
   }
 
@@ -103,12 +112,13 @@ function paint(element, { map, series, token, holes, at }) {
   context.textAlign = "left";
   context.fillText(moment(from), LEFT, height - BOTTOM / 2);
   context.textAlign = "right";
-  context.fillText(moment(from + number * step), width - RIGHT, height - BOTTOM / 2);
+  context.fillText("now", width - RIGHT, height - BOTTOM / 2);
+  paintTimes(context, (at) => x(at * 1000), { from: from / 1000, length: (to - from) / 1000, y: height - BOTTOM / 2, ...TIMES });
 
   if (change) mark(context, x(Date.parse(change.since)), width, bottom, `slower since ${moment(change.since)}`);
   if (at === null) return;
   Object.assign(context, { strokeStyle: color("--ink-soft"), lineWidth: 1 });
-  context.strokeRect(Math.round(x(from + at * step)) + 0.5, TOP + 0.5, Math.max(2, Math.round(x(step) - x(0))), bottom - TOP - 1);
+  context.strokeRect(Math.round(x(from + at * step)) + 0.5, TOP + 0.5, Math.max(2, Math.round(x(from + (at + 1) * step) - x(from + at * step))), bottom - TOP - 1);
 }
 
 function mark(context, left, width, bottom, said) {

@@ -1,6 +1,6 @@
 // A plot over time on a canvas: a few lines, two axes, values under the pointer.
 import { useEffect, useLayoutEffect, useRef } from "../../vendor/hooks.js";
-import { clockTime } from "../core/format.js";
+import { clockTime, dateTime } from "../core/format.js";
 import { html } from "../core/html.js";
 import { clock, shownTheme } from "../core/preferences.js";
 import { color } from "./color.js";
@@ -12,7 +12,8 @@ const TOP = 10;
 const BOTTOM = 24;
 const TICK_PIXELS = 96;
 const HATCH = 8; // pixels between two lines
-const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
+const DAY = 86_400;
+const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, DAY / 6, DAY / 3, DAY, 3 * DAY];
 
 /**
  * `series` is [{label, token, dash, fill}]; `data` columns: times in seconds, then the values of
@@ -96,13 +97,17 @@ function paintAxes(context, { width, height, x, y, from, length, most, format })
     drawLine(context, [LEFT, at, width - RIGHT, at]);
     context.fillText(format(value), LEFT - 8, at);
   }
+  paintTimes(context, x, { from, length, y: height - BOTTOM / 2, ends: [20, 20] });
+}
+
+/** Round times of an axis below it, in seconds, some pixels apart and from its `ends`. */
+export function paintTimes(context, x, { from, length, y, ends, apart = TICK_PIXELS }) {
+  const [left, right] = [x(from), x(from + length)];
+  const step = TIME_STEPS.find((s) => length / s <= Math.max(1, (right - left) / apart)) ?? TIME_STEPS.at(-1);
   context.textAlign = "center";
-  const room = Math.max(1, (width - LEFT - RIGHT) / TICK_PIXELS);
-  const step = TIME_STEPS.find((s) => length / s <= room) ?? TIME_STEPS.at(-1);
   for (let at = Math.ceil(from / step) * step; at <= from + length; at += step) {
-    if (x(at) > LEFT + 20 && x(at) < width - RIGHT - 20) {
-      context.fillText(clockTime(at * 1000).slice(0, step < 60 ? 8 : 5), x(at), height - BOTTOM / 2);
-    }
+    if (x(at) <= left + ends[0] || x(at) >= right - ends[1]) continue;
+    context.fillText(step < DAY ? clockTime(at * 1000).slice(0, step < 60 ? 8 : 5) : dateTime(at * 1000).slice(5, 10), x(at), y);
   }
 }
 
