@@ -262,6 +262,7 @@ class Participant(msgspec.Struct, frozen=True):
     lamport: int
     first_event_id: int
     last_event_id: int
+    last_event_at: Annotated[Microseconds, "When that event was recorded."]
     evidence: Annotated[Evidence, "What its messages say of their causes."]
     connections: Annotated[int, "How many connections `channels` are on."]
     programs: Annotated[

@@ -215,6 +215,7 @@ async def test_participants_are_listed_by_their_newest_event(store: Store, trace
         assert each.events == counted[each.participant]
         assert (each.lamport, each.interval) == (event.lamport, event.stamp.interval)
         assert each.first_event_id == _id(first[each.participant])
+        assert each.last_event_at == event.recorded_at
         channel = event.record.channel
         assert [(c.node, c.connection, c.channel, c.user) for c in each.channels] == [
             (channel.node, channel.connection, channel.number, channel.user)

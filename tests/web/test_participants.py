@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import Route, expect
@@ -76,3 +77,23 @@ def test_quiet_events_are_muted_and_said_to_be_quiet(demo: Served, open_page: Op
     page.goto(f"{demo.url}/#/events?live=off&vhost=%2F")
     page.locator("tr.row.muted a").first.click()
     expect(page.locator(".drawer .badge", has_text="quiet")).to_be_visible()
+
+
+def test_settings_say_when_each_participant_and_trace_acted_last(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/overview")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{demo.url}/#/admin?vhost=%2F")
+    newest = demo.answer("/itc_db/participants", vhost="/")[0]
+    last = page.get_by_title(f"Event #{newest['last_event_id']}", exact=True)
+    expect(last).to_have_text([re.compile(r"\d\d:\d\d:\d\d$")] * 2)  # the trace's, too
+    [event] = demo.answer("/itc_db", vhost="/", page_size=1)
+    assert newest["last_event_at"] == event["recorded_at"]
+    times = [url for url in asked if "/itc_db?" in url and "columns=recorded_at" in url]
+    assert len(times) <= 1  # of all that is in view, for its silence; none of each trace
+    costs = page.get_by_text("costs the broker one more message")
+    expect(costs).not_to_be_visible()
+    page.get_by_text("Costs, and how long events are kept").click()
+    expect(costs).to_be_visible()

@@ -510,6 +510,7 @@ def test_settings_count_what_came_back_and_what_died(shop: Served, open_page: Op
     page = open_page(shop, "#/admin")
     recorded = page.get_by_role("group", name="What is recorded").locator("tbody tr")
     expect(recorded.filter(has_text=SHOP).first).to_contain_text("all messageskept")
+    page.get_by_text("Costs, and how long events are kept").click()
     expect(page.get_by_text("one participant is a program at one address")).to_be_visible()
     expect(page.locator("main")).not_to_contain_text("Lamport")
     page.get_by_text("Advanced: counters and clocks").click()

@@ -84,7 +84,7 @@ class Participants(Subject):
         limit: int = 1_000,
     ) -> list[Participant]:
         """Participants of a trace by their last event, the newest first, and ``before_id``."""
-        first = tables.events.alias("first")
+        first, last = tables.events.alias("first"), tables.events.alias("last")
         fields: list[ColumnElement[Any]] = [
             _traces.vhost,
             _participants.number,
@@ -95,12 +95,14 @@ class Participants(Subject):
             # Its events are numbered without holes, and retention removes the first ones.
             _participants.seq - first.c.seq + 1,
             *_participants["lamport", "first_event_id", "last_event_id"],
+            last.c.recorded_at,
             *map(literal_column, EVIDENCE),
         ]
         query = (
             select(*fields)
             .join(tables.traces, _traces.id == _participants.trace_id)
             .join(first, first.c.id == _participants.first_event_id)
+            .join(last, last.c.id == _participants.last_event_id)
             .where(_participants.trace_id == trace_id)
             .where(*filters((_participants.last_event_id.__lt__, before_id)))
             .order_by(_participants.last_event_id.desc())

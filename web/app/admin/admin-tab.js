@@ -15,7 +15,7 @@ export default function AdminTab() {
   return html`<div class="page-inner">
     <div class="page-title"><h1>Traces and participants</h1>
       <p>What is recorded, who acts, and how this page looks.</p></div>
-    <${TraceSettings} />
+    <${TraceSettings} participants=${participants.data ?? []} />
     <${GapsTable} traces=${shown} />
     <${Participants} loaded=${participants} />
     <${Quarantine} />

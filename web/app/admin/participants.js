@@ -1,6 +1,6 @@
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { count, said, visible } from "../core/format.js";
+import { count, moment, said, visible } from "../core/format.js";
 import { loadParticipants } from "../core/participants.js";
 import { useResource } from "../core/resource.js";
 import { href, vhost } from "../core/route.js";
@@ -61,7 +61,7 @@ function Row({ who }) {
     <td class="at-second"><${Value}>${who.user}<//></td>
     <td class="at-end"><${Value}>${who.vhost}<//></td>
     <td class="number">${count(who.events)}</td>
-    <td class="number at-first-end"><a href=${href("events", { vhost: who.vhost, event: String(who.last_event_id), at: String(who.last_event_id) })}>#${who.last_event_id}</a></td>
+    <td class="number at-first-end"><a href=${href("events", { vhost: who.vhost, event: String(who.last_event_id), at: String(who.last_event_id) })} title=${`Event #${who.last_event_id}`}>${moment(who.last_event_at)}</a></td>
   </tr>`;
 }
 

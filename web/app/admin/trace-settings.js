@@ -4,7 +4,7 @@ import { ageOf, count, moment, plural, visible } from "../core/format.js";
 import { outage } from "../core/health.js";
 import { href, vhost } from "../core/route.js";
 import { user } from "../core/session.js";
-import { isSilent, useLastTimes } from "../core/silence.js";
+import { isSilent } from "../core/silence.js";
 import { traces } from "../core/traces.js";
 import { isChosen, isMute, losses } from "../ui/gaps.js";
 import { StateMark, Value } from "../ui/marks.js";
@@ -23,19 +23,23 @@ const ONE = {
 
 const oneOf = ({ participant }) => ONE[participant] ?? participant;
 
-export function TraceSettings() {
+/** `participants` of the traces, those first that acted last. */
+export function TraceSettings({ participants }) {
   const known = traces.value.data ?? [];
-  const lasts = useLastTimes(known);
   const ones = [...new Set(known.map(oneOf))];
   const isAlike = ones.length === 1; // said once, below the table
   const by = new Map(known.map((trace) => [trace.vhost, trace]));
   const names = [...new Set([...user.value.vhosts, ...by.keys()])]
     .filter((name) => !vhost.value || name === vhost.value)
     .sort();
-  const rows = names.map((name) => ({ vhost: name, trace: by.get(name), last: lasts?.get(name) }));
+  const rows = names.map((name) => {
+    const newest = participants.find((who) => who.vhost === name);
+    return { vhost: name, trace: by.get(name), last: newest?.last_event_at, event: String(newest?.last_event_id) };
+  });
   return html`${traces.value.data && html`<p class="verdict">${recordText(rows)}</p>`}
     <${Panel} title="What is recorded" flush
-      foot=${html`Each publish and each delivery costs the broker one more message, and disk for its event${isAlike ? `; one participant is ${ones[0]}` : ""}. How long it is kept is set where rabbitmq-itc starts: <code>ITC_RETENTION_DAYS</code> (days), <code>ITC_RETENTION_EVENTS</code> (the newest events); how much of a body: <code>ITC_PAYLOAD_MAX_BYTES</code> (bytes).`}>
+      foot=${html`<details><summary>Costs, and how long events are kept</summary>
+        <p>Each publish and each delivery costs the broker one more message, and disk for its event${isAlike ? `; one participant is ${ones[0]}` : ""}. How long it is kept is set where rabbitmq-itc starts: <code>ITC_RETENTION_DAYS</code> (days), <code>ITC_RETENTION_EVENTS</code> (the newest events); how much of a body: <code>ITC_PAYLOAD_MAX_BYTES</code> (bytes).</p></details>`}>
       <${Table} label="What is recorded" heads=${`Virtual host|State|Record|#Last event|#Events|What is taken|Bodies|${isAlike ? "" : "One participant is|"}`} lines rows=${rows}
           by=${["vhost", of("state"), of("created_at"), "last", of("events"), null, of("bodies"), ...(isAlike ? [] : [of("participant")])]}>
         ${(row) => html`<${Row} key=${row.vhost} ...${row} isAlike=${isAlike} />`}
@@ -79,7 +83,7 @@ function Taken({ trace: { exchanges, queues, quiet } }) {
   return html`<span title=${title || undefined}>${named.length ? `messages of ${named.map(([what, names]) => plural(names.length, what)).join(", ")}` : "all messages"}</span>`;
 }
 
-function Row({ vhost: name, trace, last, isAlike }) {
+function Row({ vhost: name, trace, last, event, isAlike }) {
   if (!trace) {
     return html`<tr>
       <td class="name at-first"><${Value}>${name}<//></td>
@@ -92,7 +96,7 @@ function Row({ vhost: name, trace, last, isAlike }) {
     <td class="name at-first"><${Value}>${name}<//></td>
     <td class="at-first-end"><${StateMark} state=${isIdle ? "idle" : trace.state} stale=${outage.value !== null}>${isIdle ? `idle for ${ageOf(last)}` : undefined}<//>${trace.sound === false && html` <span class="badge warn" title=${trace.doubts.join(" ")}>not sound</span>`}</td>
     <td class="at-second"><${Completeness} trace=${trace} /></td>
-    <td class="number ${isOn ? "at-end" : ""}">${last && html`<a title=${`Event #${trace.last_event_id}`} href=${href("events", { vhost: name, event: String(trace.last_event_id), at: String(trace.last_event_id) })}>${moment(last)}</a>`}</td>
+    <td class="number ${isOn ? "at-end" : ""}">${last && html`<a title=${`Event #${event}`} href=${href("events", { vhost: name, event, at: event })}>${moment(last)}</a>`}</td>
     <td class="number ${trace.events ? "" : "faint"}">${count(trace.events)}</td>
     <td><${Taken} trace=${trace} /></td>
     <td>${trace.bodies ? "kept" : html`<span class="soft" title="Only their digests: they cannot be shown or searched">not kept</span>`}</td>

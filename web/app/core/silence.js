@@ -11,14 +11,6 @@ const newest = signal(null);
 /** True where the newest message of a running trace, at `last`, is so old that the broker is idle. */
 export const isSilent = ({ state, rate }, last) => state === "running" && !(rate > 0) && last !== undefined && secondsSince(last) >= SILENT_SECONDS;
 
-const newestAt = async (vhost, abort) => (await api.events({ vhost, page_size: 1, columns: "recorded_at", payload: "none" }, abort))[0]?.recorded_at;
-
-/** The times of the newest messages of `shown` traces, by virtual host. */
-export function useLastTimes(shown) {
-  const load = async (abort) => new Map(await Promise.all(shown.map(async ({ vhost }) => [vhost, await newestAt(vhost, abort)])));
-  return useResource(load, [JSON.stringify(shown.map((trace) => [trace.vhost, trace.last_event_id]))], { every: 0 }).data;
-}
-
 /** The time of the newest message in view, as ISO text, while there is silence; else null. */
 export const silence = computed(() => (newest.value && secondsSince(newest.value) >= SILENT_SECONDS ? newest.value : null));
 
@@ -28,6 +20,7 @@ export const isSilentSince = (at) => silence.value !== null && Date.parse(silenc
 /** Asks for the newest message of `shown` traces, those of `vhost` or of all, while the calling component is shown. */
 export function useSilencePolling(vhost, shown) {
   const isIdle = shown.some(({ state }) => state === "running") && !shown.some(({ rate }) => rate > 0);
-  const { data: last = null } = useResource((abort) => (isIdle ? newestAt(vhost, abort) : null), [vhost, isIdle, Math.max(0, ...shown.map((trace) => trace.last_event_id))], { every: 0 });
+  const newestAt = async (abort) => (await api.events({ vhost, page_size: 1, columns: "recorded_at", payload: "none" }, abort))[0]?.recorded_at;
+  const { data: last = null } = useResource((abort) => (isIdle ? newestAt(abort) : null), [vhost, isIdle, Math.max(0, ...shown.map((trace) => trace.last_event_id))], { every: 0 });
   useEffect(() => void (newest.value = last), [last]);
 }
