@@ -27,7 +27,6 @@ export function HeatMap({ label, map, series, token, holes, at, isMarked, onMove
   latest.current = { map, series, token, holes, at: isMarked ? at : null };
   const theme = shownTheme.value;
   const { number, from, to, step } = axisOf(map);
-  const most = mostOf(series);
 
   useEffect(() => {
     const watcher = new ResizeObserver(() => paint(canvas.current, latest.current));
@@ -52,7 +51,7 @@ export function HeatMap({ label, map, series, token, holes, at, isMarked, onMove
   return html`<canvas class="heat-map" ref=${canvas} tabindex="0" role="slider" aria-label=${`${label}; the arrow keys go from span to span, Enter opens one`}
     aria-valuemin="0" aria-valuemax=${number - 1} aria-valuenow=${at} aria-valuetext=${saidOf(map, series, at, holes)}
     onPointerMove=${(event) => onMove(placeOf(event))} onClick=${(event) => onOpen(placeOf(event))} onKeyDown=${press}></canvas>
-    <p class="heat-said small soft tabular">${isMarked && `${saidOf(map, series, at, holes)} `}<span class="heat-key">1<i style=${{ "--tone": `var(${token})`, "--least": `${100 * depth(1, most)}%` }}></i>${plural(most, "delivery", "deliveries")}</span>
+    <p class="heat-said small soft tabular">${isMarked && `${saidOf(map, series, at, holes)} `}<span class="heat-key">1<i style=${{ "--tone": `var(${token})`, "--least": `${100 * depth(1, mostOf(series))}%` }}></i>${plural(mostOf(series), "delivery", "deliveries")}</span>
       <span class="faint">Choose a time to list its deliveries.</span></p>`;
 }
 

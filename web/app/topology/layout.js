@@ -39,15 +39,9 @@ function most(map, order) {
   if (sorted.length <= MOST_NODES) return { nodes: sorted, keys: new Set(map.keys()) };
   const nodes = sorted.slice(0, MOST_NODES - 1);
   const rest = sorted.slice(MOST_NODES - 1);
-  nodes.push({
-    key: REST,
-    rest: rest.length,
-    count: rest.reduce((sum, node) => sum + node.count, 0),
-    unmatched: rest.reduce((sum, node) => sum + node.unmatched, 0),
-    failed: rest.reduce((sum, node) => sum + node.failed, 0),
-    waits: rest.flatMap((node) => node.waits),
-    seconds: rest.some((node) => node.seconds !== undefined) ? null : undefined,
-  });
+  const sums = ["count", "unmatched", "failed"].map((name) => [name, rest.reduce((sum, node) => sum + node[name], 0)]);
+  const seconds = rest.some((node) => node.seconds !== undefined) ? null : undefined;
+  nodes.push({ key: REST, rest: rest.length, ...Object.fromEntries(sums), waits: rest.flatMap(({ waits }) => waits), seconds });
   return { nodes, keys: new Set(nodes.map((node) => node.key)) };
 }
 
@@ -60,9 +54,7 @@ function foldLinks(map, left, right) {
     const key = `${from}\n${to}`;
     const known = folded.get(key);
     if (known) {
-      known.count += link.count;
-      known.unmatched += link.unmatched;
-      known.failed += link.failed;
+      for (const name of ["count", "unmatched", "failed"]) known[name] += link[name];
       known.waits?.push(...link.waits);
       if (known.seconds !== undefined) known.seconds = null; // percentiles cannot be combined
     } else folded.set(key, { ...link, waits: [...(link.waits ?? [])], from, to });

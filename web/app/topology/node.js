@@ -38,14 +38,9 @@ function timesOf(node, column, least = 0) {
 export function hrefNode({ key }, column, { vhost, by, period = {} }) {
   if (column === 1) return hrefQueue(vhost, key);
   if (key === NOBODY) return href("events", { vhost, match: "unmatched", ...period });
-  const who =
-    by === "user" ? { user: key }
-    : by === "participant" ? { participant_name: key }
-    : filterOfService(key);
+  const who = by === "user" ? { user: key } : by === "participant" ? { participant_name: key } : filterOfService(key);
   return href("events", { vhost, type: column === 0 ? "published" : "received", ...who, ...period });
 }
 
-export const toneClass = (entry, colour) => {
-  const tone = toneOf(entry, colour);
-  return tone === null ? "" : `${colour}-${tone}`;
-};
+/** A class of no tone has no style. */
+export const toneClass = (entry, colour) => `${colour}-${toneOf(entry, colour)}`;

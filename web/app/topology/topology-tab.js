@@ -143,14 +143,9 @@ function Lacking({ topology }) {
 }
 
 function Nothing({ topology }) {
-  const actions = html`<a class="button" href=${href("overview")}>To the traces</a>`;
-  if (!topology) {
-    return html`<${Empty} title="No messages yet" actions=${actions}>
-      The map is drawn from traced events, and there are none here yet.<//>`;
-  }
-  return html`<${Empty} title="No messages in this period" actions=${actions}>
-    No event was traced here from ${dateTime(topology.since)} to ${dateTime(topology.until)}. Choose another time
-    above.<//>`;
+  return html`<${Empty} title=${topology ? "No messages in this period" : "No messages yet"} actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
+    ${topology ? `No event was traced here from ${dateTime(topology.since)} to ${dateTime(topology.until)}. Choose another time above.`
+      : "The map is drawn from traced events, and there are none here yet."}<//>`;
 }
 
 /** The time that rates are of, and how long ago it was. */
