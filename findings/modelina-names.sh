@@ -16,7 +16,6 @@ const assert = require("node:assert");
 const modelina = require(`${process.env.FOLDER}/@asyncapi/modelina`);
 
 const schema = (...names) => ({
-  $schema: "http://json-schema.org/draft-07/schema",
   $id: "headers",
   type: "object",
   additionalProperties: false,
