@@ -252,9 +252,11 @@ def test_rows_stand_below_what_led_to_them_and_fold(told: Told, open_page: OpenP
         """const flat = (rows) => rows.map(({ message, depth, sub, copies }) =>
              [depth, sub ? copies[0].queue : message.type]);
            const stock = [...told.messages.values()].find((one) => one.type === "stock.reserved");
-           const folded = model.rowsOf(told, new Set([stock.event]));
-           const below = model.countBelow(told.tops[0]);
-           return [flat(model.rowsOf(told, new Set())), flat(folded), below];""",
+           const rows = model.rowsOf(told);
+           const fold = (...keys) => flat(model.unfoldedOf(rows, new Set(keys)));
+           const way = rows.filter((row) => row.message === stock && !row.sub);
+           return [flat(rows), fold(`${stock.event} `), fold(`${told.tops[0].event} billing`),
+             rows.map((row) => row.led), flat(rows.filter(({ key }) => model.besideOf(rows, way).has(key)))];""",
         told.answer(told.order),
     )
     unfolded = [
@@ -268,7 +270,14 @@ def test_rows_stand_below_what_led_to_them_and_fold(told: Told, open_page: OpenP
         *([4, queue] for queue in ("mail.out", "audit")),
         [1, "audit"],
     ]
-    assert rows == [unfolded, [one for one in unfolded if one[0] < 3], 4]
+    all_rows, *folds, led, beside = rows
+    assert all_rows == unfolded
+    assert folds == [
+        [one for one in unfolded if one[0] < 3],
+        [one for one in unfolded if one[1] not in {"payment.done", "receipt.print"}],
+    ]
+    assert led == [4, 2, 0, 0, 2, 1, 0, 0, 0, 0]
+    assert beside == [[1, "billing"]]
 
 
 def test_the_parts_of_the_critical_path_add_up_to_its_length(
@@ -357,7 +366,7 @@ def test_bars_lie_within_the_time_and_say_whose_they_are(told: Told, open_page: 
     shapes = computed(
         open_page(told.server),
         """const x = waterfall.scaleOf({ from: 0, to: told.width }, 1000);
-           return model.rowsOf(told, new Set()).map((row) => [
+           return model.rowsOf(told).map((row) => [
              row.sub ? row.copies[0].queue : row.message.type,
              waterfall.rowShapes(row, x, told, 1000)]);""",
         told.answer(told.order),
@@ -398,7 +407,7 @@ def test_what_goes_on_is_compared_by_its_age_and_has_an_open_end(
            told.usual = new Map(["queue\\nmail.out", "service\\nmailer"].map((key) =>
              [key, { ...usual[key.split("\\n")[0]], since: null }]));
            const x = waterfall.scaleOf({ from: 0, to: told.width }, 1000);
-           const shapes = model.rowsOf(told, new Set()).map((row) => [row.sub
+           const shapes = model.rowsOf(told).map((row) => [row.sub
              ? row.copies[0].queue : row.message.type, waterfall.rowShapes(row, x, told, 1000)]);
            return shapes.filter(([name]) => ["mail.out", "payment.done"].includes(name)).map(
              ([, { bars, spans, label, marks }]) => {
@@ -423,7 +432,7 @@ def test_words_stand_on_a_bar_or_beside_all_of_them(
     rows = computed(
         open_page(told.server),
         f"""const x = waterfall.scaleOf({{ from: 0, to: told.width }}, {pixels});
-           return model.rowsOf(told, new Set())
+           return model.rowsOf(told)
              .map((row) => waterfall.rowShapes(row, x, told, {pixels}));""",
         settle(told.answer(told.order)),
     )
@@ -452,7 +461,7 @@ def test_of_several_copies_only_the_one_that_failed_is_said_to_be_rejected(
     shapes = computed(
         open_page(told.server),
         """const x = waterfall.scaleOf({ from: 0, to: told.width }, 1000);
-           return model.rowsOf(told, new Set())
+           return model.rowsOf(told)
              .filter((row) => row.sub && row.message.type === "receipt.print")
              .map((row) => waterfall.rowShapes(row, x, told, 1000).bars)
              .map((bars) => bars.map(({ kind }) => kind));""",

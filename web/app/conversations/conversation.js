@@ -175,5 +175,5 @@ function Drawing({ model, usual, slow, view, share, selected: event }) {
       <span class="labelled right"><span class="soft small">Follow</span><${Choice} label="Follow" options=${WAYS} value=${model.answer.via} small
         onChange=${(value) => patch({ via: value === "links" ? null : value })} /></span>
     </div>
-    <${DRAWINGS[view]} key=${`${view} ${model.answer.root} ${model.answer.via} ${model.messages.size}`} model=${model} usual=${usual} selected=${selected} share=${share} onSelect=${onSelect} />`;
+    <${DRAWINGS[view]} key=${`${view} ${model.answer.root} ${model.answer.via} ${model.messages.size}`} model=${model} usual=${usual} subject=${subject} selected=${selected} share=${share} onSelect=${onSelect} />`;
 }

@@ -122,7 +122,7 @@ function Time({ model, onSelect }) {
   if (!parts.length && open == null) return null;
   const rest = parts.slice(MOST).reduce((sum, { seconds }) => sum + seconds, 0);
   const inPercent = open ? [] : shares([...parts.slice(0, MOST).map(({ seconds }) => seconds), ...(parts.length > MOST ? [rest] : [])]);
-  return html`<section aria-labelledby="conv-time"><details open=${innerWidth > NARROW}>
+  return html`<section class="conv-time" aria-labelledby="conv-time"><details open=${innerWidth > NARROW}>
     <summary><h2 id="conv-time">Where the time ${open ? "goes" : "went"}</h2></summary>
     <ol>
       ${open && html`<li class="conv-part"><strong class="tabular end">${ageOf(position.since)}</strong><span></span><${Still} model=${model} event=${open} onSelect=${onSelect} /></li>`}

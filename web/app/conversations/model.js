@@ -62,29 +62,47 @@ export function inTime(model) {
   return { ...model, end, isBroken, width: isBroken ? end / BEFORE_BREAK : Math.max(end, SHORT) };
 }
 
-/** True if a message's row has rows below it: messages that it led to, or several copies. */
-export const isInner = ({ children, copies }) => children.length > 0 || copies.length > 1;
-
 /**
- * `[{message, copies, depth, folded, sub}]`: messages below their causes, without what is below a folded one.
- * A message that went into several queues has a further row for each copy, `sub`, above what that copy led to.
+ * All rows, `[{key, message, copies, sub, parent, depth, isInner, led}]`: messages below their causes. A message that went into
+ * several queues has a further row for each copy, `sub`, above what that copy led to. `led` counts the messages below a row.
  */
-export function rowsOf({ tops, places }, folded) {
+export function rowsOf({ tops, places }) {
   const rows = [];
-  const rowOf = (message, depth) => ({ message, depth, copies: message.copies.length > 1 ? [] : message.copies, sub: false });
-  const todo = tops.map((message) => rowOf(message, 0)).reverse();
+  const rowOf = (message, parent, copy = null) => ({
+    key: `${message.event} ${copy?.queue ?? ""}`, message, copies: copy ? [copy] : message.copies.length > 1 ? [] : message.copies,
+    sub: copy !== null, parent, depth: parent ? parent.depth + 1 : 0, isInner: false, led: 0,
+  });
+  const todo = tops.map((message) => rowOf(message, null)).reverse();
   while (todo.length) {
-    const { message, depth, copies, sub } = todo.pop();
-    const isFolded = !sub && folded.has(message.event);
-    rows.push({ message, depth, folded: isFolded, copies, sub });
-    if (isFolded) continue;
+    const row = todo.pop();
+    const { message, copies, sub } = row;
+    rows.push(row);
     const isSplit = message.copies.length > 1;
     const copyOf = (child) => (isSplit ? copyBefore(places.get(child.cause), child) : null);
-    const below = message.children.filter((child) => copyOf(child) === (sub ? copies[0] : null)).map((child) => rowOf(child, depth + 1));
-    const split = isSplit && !sub ? message.copies.map((copy) => ({ message, depth: depth + 1, copies: [copy], sub: true })) : [];
+    const below = message.children.filter((child) => copyOf(child) === (sub ? copies[0] : null)).map((child) => rowOf(child, row));
+    const split = isSplit && !sub ? message.copies.map((copy) => rowOf(message, row, copy)) : [];
+    row.isInner = below.length + split.length > 0;
     todo.push(...[...split, ...below].reverse());
   }
+  for (const { parent, led, sub } of rows.toReversed()) if (parent) parent.led += led + (sub ? 0 : 1);
   return rows;
+}
+
+/** The rows that are below none of those with a `folded` key. */
+export function unfoldedOf(rows, folded) {
+  const hidden = new Set();
+  return rows.filter((row) => {
+    if (hidden.has(row.parent) || folded.has(row.parent?.key)) hidden.add(row);
+    return !hidden.has(row);
+  });
+}
+
+/** The keys of rows that are neither on the way to some rows nor below them. */
+export function besideOf(rows, some) {
+  const [way, below] = [new Set(), new Set(some)];
+  for (let row of some) for (; row && !way.has(row); row = row.parent) way.add(row);
+  for (const row of rows) if (below.has(row.parent)) below.add(row);
+  return new Set(rows.filter((row) => row.isInner && !way.has(row) && !below.has(row)).map(({ key }) => key));
 }
 
 /** The copy that led to a message: of one that names a message and not a delivery, the one that its publisher was handed. */
@@ -96,18 +114,6 @@ function copyBefore({ message, copy }, { participant, event }) {
 /** The name of a participant; of a publish that was not observed, nobody knows whose it is. */
 export const nameOf = (names, number) =>
   number == null ? "not observed" : (names.get(number) ?? `participant ${number}`);
-
-/** The number of messages below one. */
-export function countBelow(message) {
-  let count = 0;
-  const todo = [...message.children];
-  while (todo.length) {
-    const one = todo.pop();
-    count += 1;
-    todo.push(...one.children);
-  }
-  return count;
-}
 
 /** The parts of the time from one event to another: where, and how long. */
 function partsBetween({ places, names }, from, to) {

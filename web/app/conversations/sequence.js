@@ -9,6 +9,7 @@ import { Rows } from "./rows.js";
 import { headShapes, mermaidOf, placesOf, sequenceOf, STEP, stepShapes, stepText, wholeDrawing } from "./sequence-layout.js";
 import { Shape } from "./shapes-view.js";
 
+const LONG = 420; // pixels of steps that a phone shows whole
 const SAVED_LANE = 240; // wide enough for most words, whatever the window
 const DASHED = [["again", "handed over again"], ["dead", "dead letter"], ["stays", "stays in a queue"]];
 
@@ -39,7 +40,7 @@ export default function Sequence({ model, selected, share, onSelect }) {
     mermaid: () => mermaidOf(sequence),
   };
   const dashed = DASHED.filter(([kind]) => steps.some((one) => one.kind === kind)).map(([, words]) => words);
-  return html`<div class="sequence" style=${{ "--height": `${places.head + (steps.length - 2) * STEP}px` }}>
+  return html`<div class="sequence ${steps.length * STEP > LONG ? "long" : ""}" style=${{ "--height": `${places.head + (steps.length - 2) * STEP}px` }}>
     ${dashed.length > 0 && html`<p class="conv-tools small soft">Dashed: ${dashed.join(", ")}.</p>`}
     <${Rows} name="sequence" role="listbox" label=${`Steps, ${plural(steps.length, "message")}`} count=${steps.length} height=${STEP}
       active=${active} onStep=${step} onKey=${(key) => key === "Enter" && (patch({ panel: "on" }), true)} onWidth=${setWidth}

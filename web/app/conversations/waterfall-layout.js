@@ -193,8 +193,7 @@ export const slowText = (bar) => (isTimed(bar) ? labelsOf(bar)[0] : listed([bar.
 /** The bars that took clearly longer than usual and are over, each with its message. */
 export function slowIn(model, usual) {
   if (!usual?.size) return [];
-  const rows = rowsOf(model, new Set());
-  return rows.flatMap((row) => rowShapes(row, () => 0, { ...model, usual }, 0).bars.filter((bar) => bar.usual && !bar.open).map((bar) => ({ message: row.message, bar })));
+  return rowsOf(model).flatMap((row) => rowShapes(row, () => 0, { ...model, usual }, 0).bars.filter((bar) => bar.usual && !bar.open).map((bar) => ({ message: row.message, bar })));
 }
 
 /** The words beside a row's bars: labels without room, the last bar's time, what is usual, who took it; then shorter ones. */

@@ -6,7 +6,8 @@ import { useKeys } from "../core/keys.js";
 import { patch } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
 import { Queue } from "../ui/marks.js";
-import { afterText, countBelow, isInner, nameOf, rowsOf } from "./model.js";
+import { NARROW as PHONE } from "../ui/width.js";
+import { afterText, besideOf, nameOf, rowsOf, unfoldedOf } from "./model.js";
 import { Rows } from "./rows.js";
 import { paint } from "./shapes-view.js";
 import { axisOf, BASE, BEYOND, CRITICAL, INDENT, markOf, MOST_INDENT, openPath, ROW, rowShapes, scaleOf, toneOf, USUAL_WORDS } from "./waterfall-layout.js";
@@ -14,19 +15,25 @@ import { slackText, timesOf } from "./words.js";
 
 const HEAD = 28;
 const NARROW = 760;
+const LONG = 480; // pixels of rows that a phone shows whole
 const STACKED = 560; // below that, names are above the bars
 const NAME = 20; // pixels that a name takes there
 const MARGIN = 14; // right of the last sign
 const MOST_LINES = 6;
 const LABEL = 34; // pixels that a time on the axis takes
 
-export default function Waterfall({ model: conversation, usual, selected, share, onSelect }) {
+/** `subject`: the event of what failed, waits or was slow, if anything. */
+export default function Waterfall({ model: conversation, usual, subject, selected, share, onSelect }) {
   const model = useMemo(() => ({ ...conversation, usual }), [conversation, usual]);
-  const [folded, setFolded] = useState(() => new Set());
+  const all = useMemo(() => rowsOf(model), [model]);
+  const [opened] = useState(selected);
+  const [choice, setChoice] = useState(null);
+  const usually = useMemo(() => (innerWidth > PHONE ? new Set() : besideOf(all, toldIn(all, subject, opened))), [all, subject]);
+  const folded = choice ?? usually;
   const [width, setWidth] = useState(1000);
   const [tip, setTip] = useState(null);
   const [span, setSpan] = useZoom(model);
-  const rows = useMemo(() => rowsOf(model, folded), [model, folded]);
+  const rows = useMemo(() => unfoldedOf(all, folded), [all, folded]);
   const shapes = useMemo(() => rows.map((row) => rowShapes(row, () => 0, model, 0)), [rows, model]);
   const kinds = useMemo(() => kindsOf(shapes), [shapes]);
   const isStacked = width < STACKED;
@@ -35,14 +42,11 @@ export default function Waterfall({ model: conversation, usual, selected, share,
   const pixels = Math.max(80, width - names - MARGIN);
   const x = useMemo(() => scaleOf(span, pixels), [span, pixels]);
   const chosen = model.places.get(selected)?.message;
-  const active = useMemo(() => rowOf(rows, chosen, selected), [rows, chosen, selected]);
+  const active = useMemo(() => placeOf(rows, rowOf(all, chosen, selected)), [all, rows, chosen, selected]);
 
-  const fold = (message, wanted) => {
-    if (!isInner(message) || folded.has(message.event) === wanted) return false;
-    const next = new Set(folded);
-    if (wanted) next.add(message.event);
-    else next.delete(message.event);
-    setFolded(next);
+  const fold = (row, wanted) => {
+    if (!row?.isInner || folded.has(row.key) === wanted) return false;
+    setChoice(new Set(wanted ? [...folded, row.key] : [...folded].filter((key) => key !== row.key)));
     return true;
   };
   /** Goes to a row, or on in that direction to one with an event of its own: a copy that nobody got has none. */
@@ -55,8 +59,8 @@ export default function Waterfall({ model: conversation, usual, selected, share,
     if (rows[to]) onSelect(eventOf(rows[to]), { replace: true });
   };
   const keys = {
-    ArrowRight: () => chosen && (fold(chosen, false) || (chosen.children[0] && (onSelect(chosen.children[0].event, { replace: true }), true))),
-    ArrowLeft: () => chosen && (fold(chosen, true) || (chosen.parent && (onSelect(chosen.parent.event, { replace: true }), true))),
+    ArrowRight: () => fold(rows[active], false) || (rows[active]?.isInner && (step(active + 1), true)),
+    ArrowLeft: () => fold(rows[active], true) || (rows[active]?.parent && (step(rows.indexOf(rows[active].parent)), true)),
     Enter: () => (patch({ panel: "on" }), true),
   };
   useKeys({
@@ -69,24 +73,24 @@ export default function Waterfall({ model: conversation, usual, selected, share,
     "−": () => setSpan(2, chosen),
     f: () => setSpan(null),
   });
-  const inner = useMemo(() => [...model.messages.values()].filter(isInner), [model]);
+  const inner = useMemo(() => all.filter(({ isInner }) => isInner).map(({ key }) => key), [all]);
 
   share.current = { drawing: async () => (await import("./waterfall-picture.js")).default(model, rows), name: `conversation-${model.answer.root}` };
 
-  return html`<div class="waterfall ${isStacked ? "stacked" : ""}" style=${{ "--names": `${names}px`, "--height": `${HEAD + rows.length * height}px` }}>
+  return html`<div class="waterfall ${isStacked ? "stacked" : ""} ${rows.length * height > LONG ? "long" : ""}" style=${{ "--names": `${names}px`, "--height": `${HEAD + rows.length * height}px` }}>
     <div class="conv-tools">
       <div class="tool"><button class="button small icon" aria-label="Zoom in (+)" title="Zoom in (+)" onClick=${() => setSpan(0.5, chosen)}><${Icon} name="plus" /></button>
         <button class="button small icon" aria-label="Zoom out (-)" title="Zoom out (-)" onClick=${() => setSpan(2, chosen)}><${Icon} name="minus" /></button>
         <button class="button small icon" aria-label="Show all of it (F)" title="Show all of it (F)" onClick=${() => setSpan(null)}><${Icon} name="fit" /></button></div>
       <button class="button small" disabled=${!inner.length}
-        onClick=${() => setFolded(new Set(folded.size ? [] : inner.map(({ event }) => event)))}>${folded.size ? "Unfold all" : "Fold all"}</button>
+        onClick=${() => setChoice(new Set(folded.size ? [] : inner))}>${folded.size ? "Unfold all" : "Fold all"}</button>
       <${Legend} kinds=${kinds} hasPath=${[...model.messages.values()].some(({ critical }) => critical)} hasUsual=${usual?.size > 0}
         hasBeyond=${shapes.some(({ spans }) => spans.some(({ tone }) => tone === BEYOND))} />
     </div>
     <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${height}
       active=${active} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
       head=${html`<${Axis} model=${model} span=${span} pixels=${pixels} x=${x} onSpan=${setSpan} />`}
-      row=${(index, place) => html`<${Row} key=${keyOf(rows[index])} row=${rows[index]} place=${place} height=${height} model=${model}
+      row=${(index, place) => html`<${Row} key=${rows[index].key} row=${rows[index]} folded=${folded.has(rows[index].key)} place=${place} height=${height} model=${model}
         selected=${selected} x=${x} pixels=${pixels} onFold=${fold} onTip=${setTip} onSelect=${onSelect} />`} />
     ${tip && html`<${Tip} tip=${tip} model=${model} />`}
     <${Detail} message=${chosen} model=${model} />
@@ -95,16 +99,24 @@ export default function Waterfall({ model: conversation, usual, selected, share,
 
 /** The event that a row stands for. */
 const eventOf = ({ message, copies, sub }) => (sub ? (copies[0].deliveries.at(-1)?.event ?? message.event) : message.event);
-const keyOf = ({ message, copies, sub }) => `${message.event} ${sub ? copies[0].queue : ""}`;
 
-/** The row of an event, else of its message, or of the folded one that it is below. */
-function rowOf(rows, message, event) {
-  const own = rows.findIndex(({ copies }) => copies.some(({ deliveries }) => deliveries.some((one) => one.event === event)));
-  if (own >= 0) return own;
-  const at = new Map(rows.map(({ message, sub }, index) => [sub ? null : message, index]));
-  let one = message;
-  while (one && !at.has(one)) one = one.parent;
-  return one ? at.get(one) : -1;
+/** The row of an event, or else of its message. */
+const rowOf = (rows, message, event) =>
+  rows.find(({ copies }) => copies.some(({ deliveries }) => deliveries.some((one) => one.event === event))) ?? rows.find((row) => row.message === message && !row.sub);
+
+/** The place of a row, or of the one that it is folded into. */
+function placeOf(rows, row) {
+  const places = new Map(rows.map((one, at) => [one, at]));
+  let one = row;
+  while (one && !places.has(one)) one = one.parent;
+  return one ? places.get(one) : -1;
+}
+
+/** The rows of a conversation's subject and of another event that somebody opened; without a subject those of the critical path. */
+function toldIn(rows, subject, opened) {
+  const of = (event) => rowOf(rows, rows.find(({ message }) => message.event === event)?.message, event);
+  const other = of(opened);
+  return [...(subject ? [of(subject)] : rows.filter(({ message, sub }) => message.critical && !sub)), other?.parent ? other : null].filter(Boolean);
 }
 
 /** The seconds in view, and how to change them: by a factor around a message, `{from, to}`, or null for all. */
@@ -154,13 +166,13 @@ function Axis({ model, span, pixels, x, onSpan }) {
   </div>`;
 }
 
-function Row({ row, place, height, model, selected, x, pixels, onFold, onTip, onSelect }) {
-  const { message, depth, folded, copies, sub } = row;
+function Row({ row, folded, place, height, model, selected, x, pixels, onFold, onTip, onSelect }) {
+  const { message, depth, copies, sub, isInner, led } = row;
   const shapes = useMemo(() => rowShapes(row, x, model, pixels), [row, x, model, pixels]); // not at each move of the pointer
   const { bars, marks, words, spans, label: times } = shapes;
-  const below = !sub && isInner(message);
   const from = visible(nameOf(model.names, message.participant));
   const [copy] = copies;
+  const more = folded && html`<span class="badge">+${led}</span>`;
   const choose = (event) => {
     if (event.target.closest("a")) return;
     const one = Number(event.target.dataset?.event) || eventOf(row);
@@ -170,17 +182,17 @@ function Row({ row, place, height, model, selected, x, pixels, onFold, onTip, on
     ? `${visible(message.type)} in ${visible(copy.queue)}, ${copy.state.replaceAll("_", " ")}: ${times}`
     : `${visible(message.type)} from ${from}, ${afterText(message.offset)}, ${message.outcome}${message.critical ? ", on the critical path" : ""}`;
   return html`<div class="conv-row ${place.chosen ? "chosen" : ""}" id=${place.id} role="treeitem" aria-label=${label}
-      aria-level=${depth + 1} aria-selected=${String(place.chosen)} aria-expanded=${below ? String(!folded) : undefined}
+      aria-level=${depth + 1} aria-selected=${String(place.chosen)} aria-expanded=${isInner ? String(!folded) : undefined}
       style=${{ top: place.top, height: `${height}px` }} onClick=${choose}
       onPointerMove=${(e) => onTip({ message, x: e.clientX, y: e.clientY })} onPointerLeave=${() => onTip(null)}>
     <div class="conv-row-name" style=${{ paddingLeft: `${8 + Math.min(depth, MOST_INDENT) * INDENT}px` }}>
-      <span class="fold" aria-hidden="true" onClick=${(e) => below && (e.stopPropagation(), onFold(message, !folded))}>${below ? (folded ? "▸" : "▾") : ""}</span>
+      <span class="fold" aria-hidden="true" onClick=${(e) => isInner && (e.stopPropagation(), onFold(row, !folded))}>${isInner ? (folded ? "▸" : "▾") : ""}</span>
       ${depth > MOST_INDENT && html`<span class="soft small">${depth}</span>`}
       ${sub
-        ? html`<span class="cut copy">→ <${Queue} vhost=${model.answer.vhost} name=${copy.queue} still /></span>`
+        ? html`<span class="cut copy">→ <${Queue} vhost=${model.answer.vhost} name=${copy.queue} still /></span>${more}`
         : html`<span class="conv-sign ${message.outcome}" title=${message.outcome}></span>
             <bdi class="cut ${message.critical ? "strong" : ""}">${visible(message.type)}</bdi>
-            ${folded && html`<span class="badge">+${countBelow(message)}</span>`}
+            ${more}
             <span class="cut soft small"><bdi>${from}</bdi>${copy && html` → <${Queue} vhost=${model.answer.vhost} name=${copy.queue} still />`}</span>`}
     </div>
     <svg class="conv-bars" width=${pixels + MARGIN} height=${ROW} aria-hidden="true">

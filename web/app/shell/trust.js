@@ -39,7 +39,7 @@ export function Trust() {
     <span class="trust-verdict" aria-live="polite"><span class="soft">Recording:</span> <${Part} tone=${verdict.tone} term=${verdict.term}>${verdict.word}<//>
     ${shown.length > 0 && html`<${Part} tone=${known.doubts.length ? "warn" : "good"} term="sound">${known.doubts.length ? "not sound" : "sound"}<//>`}</span>
     <span class="trust-period">${chosen ? html`<${Value} cut>${chosen}<//>` : hostsText(list)}, ${periodText(known, period)}</span>
-    ${silence.value && !outage.value && html`<span class="warn-text"><span class="off-phone">No message recorded since ${moment(silence.value)} (${ageOf(silence.value)})</span><span class="on-phone">No message for ${ageOf(silence.value)}</span></span>`}
+    ${silence.value && !outage.value && !period?.until && html`<span class="warn-text"><span class="off-phone">No message recorded since ${moment(silence.value)} (${ageOf(silence.value)})</span><span class="on-phone">No message for ${ageOf(silence.value)}</span></span>`}
     ${missed && !idle && html`<span class="badge warn trust-missed" title=${missed.names}><bdi class="cut">${missed.names}</bdi> <span class="nowrap">${missed.verb} not being recorded</span></span>`}
     <${Why} known=${known} />
     <${Age} at=${at} />
