@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -49,6 +49,8 @@ def conversation(
         say(": ".join(filter(None, (answer["state"].replace("_", " "), answer["reason"]))))
         if answer["remaining"] is not None:
             say(printable(answer["remaining"]["sentence"]))
+        for line in violation_lines(answer):
+            say(line)
         for line in tree(answer):
             say(line)
         for crossing in answer["crossings"]:
@@ -59,6 +61,14 @@ def conversation(
     if answer["truncated"]:
         complain("there is more: -n says how many events to walk to")
     requirements.check(answer)
+
+
+def violation_lines(answer: Mapping[str, Any]) -> list[str]:
+    """A line for each assertion that did not hold for an event of a conversation."""
+    return [
+        printable(f"assertion {one['assertion']} did not hold: {one['sentence']}")
+        for one in answer["violations"]
+    ]
 
 
 def conversations(

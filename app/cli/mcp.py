@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type
 import typer
 
 from app.cli.client import ServiceClient
-from app.cli.conversations import tree
+from app.cli.conversations import tree, violation_lines
 from app.cli.events import step_text
 from app.cli.exits import CommandError
 from app.cli.output import Columns, columns, printable
@@ -121,7 +121,7 @@ def conversation(client: ServiceClient, event: Event, via: Via = "links") -> Too
     done_by = f", {answer['done_by']}" if answer["done_by"] else ""
     crossings = (crossing["sentence"] for crossing in answer["crossings"])
     remaining = () if answer["remaining"] is None else (answer["remaining"]["sentence"],)
-    lines = (*remaining, *tree(answer, LONGEST_LINE), *crossings)
+    lines = (*remaining, *violation_lines(answer), *tree(answer, LONGEST_LINE), *crossings)
     sentence = f"{answer['outcome']}{done_by}: {answer['sentence']}"
     return ToolAnswer(sentence, answer, lines, answer["truncated"])
 

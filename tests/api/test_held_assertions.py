@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from app.cli.conversations import violation_lines
 from app.stored.assertions import JudgingStep, NewViolation, ViolationKind, WebhookState
 from tests.api.conftest import World
 from tests.api.test_cli import Command, run, url  # noqa: F401  fixtures
@@ -116,6 +117,23 @@ async def test_what_cannot_be_held_live_says_why(client: httpx2.AsyncClient) -> 
     file = {"assertions": [{"name": name, **text} for name, text in texts.items()]}
     assert (await client.put(OF_SLASH, json=file)).status_code == 204
     assert all(each["unwatched"] for each in await listed(client))
+
+
+async def test_a_conversation_has_what_did_not_hold_for_its_events(
+    world: World, client: httpx2.AsyncClient
+) -> None:
+    await client.put(OF_SLASH, content=FILE)
+    answer = (await client.get("/itc_db/conversations/1")).json()
+    first = answer["messages"][0]["event"]
+    assert answer["violations"] == []
+    await found(world, "invoice-in-time", first, 10_000)
+    answer = (await client.get("/itc_db/conversations/1")).json()
+    assert [each["event"] for each in answer["violations"]] == [first]
+    assert answer["violations"] == (await client.get("/itc_db/violations")).json()["items"][1:]
+    assert violation_lines(answer) == [
+        f"assertion invoice-in-time did not hold: event {first}: order.new led to no invoice "
+        "within 30.0 s"
+    ]
 
 
 async def test_what_did_not_hold_is_listed_newest_first_a_page_at_a_time(

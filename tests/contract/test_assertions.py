@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from app.errors import BadRequestError, NotFoundError
 from app.store import Store
@@ -160,6 +161,22 @@ async def test_violations_are_listed_newest_first_a_page_at_a_time(
     at = page[0].found_at
     assert await violated(store, ViolationFilter(since=at)) == [8]
     assert await violated(store, ViolationFilter(until=at)) == [9, 7]
+
+
+async def test_those_of_some_events_are_of_any_assertion_and_of_their_trace_alone(
+    store: Store, trace_id: int
+) -> None:
+    other = (await store.traces.create("other", "channel")).id
+    for each in (trace_id, other):
+        for name in "ba":
+            await hold(store, each, name, "1", "ann")
+            step = structs.replace(judged(0, 2000, *range(1, 1500)), name=name)
+            await store.assertions.note_judgement(each, step)
+    found = await store.violations.of_events(trace_id, [1200, 3, 5000])
+    assert [(each.vhost, each.event, each.assertion) for each in found] == [
+        ("/", event, name) for event in (3, 1200) for name in "ab"
+    ]
+    assert await store.violations.of_events(trace_id, []) == []
 
 
 async def test_one_is_not_complete_if_a_gap_turned_up_where_it_was_looked_for(

@@ -256,7 +256,8 @@ def test_rows_stand_below_what_led_to_them_and_fold(told: Told, open_page: OpenP
            const fold = (...keys) => flat(model.unfoldedOf(rows, new Set(keys)));
            const way = rows.filter((row) => row.message === stock && !row.sub);
            return [flat(rows), fold(`${stock.event} `), fold(`${told.tops[0].event} billing`),
-             rows.map((row) => row.led), flat(rows.filter(({ key }) => model.besideOf(rows, way).has(key)))];""",
+             rows.map((row) => row.led),
+             flat(rows.filter(({ key }) => model.besideOf(rows, way).has(key)))];""",
         told.answer(told.order),
     )
     unfolded = [

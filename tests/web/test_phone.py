@@ -15,13 +15,14 @@ from tests.web.test_accessibility import settled
 
 STEPS = 14
 HEIGHT = 844  # pixels
-BOTH = [(BILLING, "billing"), (STOCK, "stock")]
 VIEWS = [("waterfall", "treeitem"), ("sequence", "option")]
 WITHIN = """(row) => {
   const [one, box] = [row, row.closest(".conv-rows")].map((e) => e.getBoundingClientRect());
   return box.top <= one.top && one.bottom <= box.bottom;
 }"""
-
+BEYOND = """(({ scrollHeight, clientHeight }) => scrollHeight - clientHeight)(
+  document.querySelector(".conv-rows")
+)"""
 BELOW = """(names) => {
   const [one, other] = names.map((name) => document.querySelector(name).getBoundingClientRect());
   return one.height > 0 && one.top >= other.bottom;
@@ -104,30 +105,44 @@ def test_a_drawing_shows_the_way_to_what_failed_whole_and_folds_what_is_beside(
     open_page: OpenPage,
 ) -> None:
     world = Past()
-    story = Story(world, "order-1")
-    root = story.publish(0, SHOP, "order.new", ("billing", "stock", "audit"))
-    got = [story.deliver(10 + n, who, root, queue) for n, (who, queue) in enumerate(BOTH)]
-    paid = story.publish(50, BILLING, "paid", ("mail",), got[0])
-    packed = story.publish(60, STOCK, "packed", ("ship",), got[1])
-    story.deliver(70, AUDITOR, packed, "ship")
-    story.deliver(80, STOCK, paid, "mail")
-    story.deliver(90, AUDITOR, paid, "dead", "dead_lettered", "mail")
+    roots = [tell_wide(world, f"order-{length}", length) for length in (0, 3)]
     with running(world) as server:
-        page = open_page(server, f"#/conversations?event={root}", width=390)
+        page = open_page(server, f"#/conversations?event={roots[0]}", width=390)
         rows = page.get_by_role("treeitem")
-        expect(rows).to_have_count(5)  # the message, its three copies, and what failed
-        expect(page.get_by_role("treeitem", selected=True)).to_contain_text("paid")
+        expect(rows).to_have_count(5)
+        expect(page.get_by_role("treeitem", expanded=False)).to_have_count(0)
+        assert page.evaluate(BEYOND) == 0
+        page.goto(f"{server.url}/#/conversations?event={roots[1]}")
+        expect(page.get_by_role("treeitem", selected=True)).to_contain_text("step.0")
+        expect(rows).to_have_count(5)
         beside = page.get_by_role("treeitem", expanded=False)
-        expect(beside).to_contain_text(["stock"])
-        expect(beside.locator(".badge")).to_have_text("+1")
-        assert page.evaluate(
-            "(({ scrollHeight, clientHeight }) => scrollHeight - clientHeight)"
-            "(document.querySelector('.conv-rows'))"
-        ) == 0
-        beside.locator(".fold").click()
-        expect(rows).to_have_count(6)
+        expect(beside.locator(".badge")).to_have_text(["+3"] * 3)
+        assert page.evaluate(BEYOND) == 0
+        beside.first.locator(".fold").click()
+        expect(rows).to_have_count(8)
+        page.get_by_role("button", name="Unfold all", exact=True).click()
+        expect(rows).to_have_count(14)
         page.get_by_role("button", name="Fold all", exact=True).click()
         expect(rows).to_have_count(1)
+
+
+def tell_wide(world: Past, order: str, length: int) -> int:
+    """An order that led to four messages: the first failed, the others led to a way so long."""
+    story = Story(world, order)
+    root = story.publish(0, SHOP, "order.new", ("work",))
+    got = story.deliver(10, STOCK, root, "work")
+    for step in range(4):
+        at = 50.0 + step
+        message = story.publish(at, STOCK, f"step.{step}", ("mail",), got)
+        took = story.deliver(at + 20, BILLING, message, "mail")
+        for further in range(length if step else 0):
+            at += 30
+            who, queue = ((BILLING, "stock"), (STOCK, "mail"))[further % 2]
+            following = story.publish(at, who, f"further.{further}", (queue,), took)
+            took = story.deliver(at + 5, (STOCK, BILLING)[further % 2], following, queue)
+        if not step:
+            story.deliver(at + 25, AUDITOR, message, "dead", "dead_lettered", "mail")
+    return root
 
 
 def test_on_a_wide_window_an_order_opens_at_its_top(

@@ -487,8 +487,8 @@ def test_the_map_tells_in_its_panel_what_waits_and_a_phone_shows_both(
     [one] = shop.answer("/itc_db/conversations", correlation_id=f"order-{STUCK}")["items"]
     page = open_page(shop, f"#/space-time?vhost={SHOP}&event={one['root']}", width=390)
     panel = page.locator(".drawer")
-    waits = panel.get_by_text(re.compile(r"^◷ OrderChecked waits in queue billing for \d+ "))
-    expect(waits).to_be_visible()
+    waits = r"waiting: OrderChecked waits in queue billing; nobody took it for \d+ "
+    expect(panel.locator(".drawer-lead")).to_contain_text(re.compile(waits))
     canvas = page.locator(".diagram-canvas")
     expect(canvas).to_be_in_viewport(ratio=1)
     above, below = canvas.bounding_box(), panel.bounding_box()
@@ -593,6 +593,46 @@ def test_the_lane_that_waits_or_rejected_is_the_first_and_messages_have_names(
     assert any(text.startswith("waiting ") for text in texts) == (number == STUCK)
     page.goto(f"{shop.url}/#/space-time?vhost={SHOP}")
     expect(lanes.first).to_have_attribute("title", re.compile("^billing@"))
+
+
+def test_an_order_that_went_well_says_where_to_look_too(shop: Served, open_page: OpenPage) -> None:
+    page = open_page(shop)
+    find(Hand(page, shop.url), RETRIED)
+    log = r"Look into the log of stock, \d\d:\d\d:\d\d\.\d+ to \d\d:\d\d:\d\d\.\d+"
+    expect(page.get_by_role("region", name="What was tried again")).to_have_text(
+        re.compile(
+            r"OrderAccepted was back from stock after \d+ ms, and finished then\.\s*"
+            rf"If that happens often: {log.replace('Look', '[Ll]ook')}\.$"
+        )
+    )
+    [slow, *_] = [one for one in orders()[SLOW] if one.slow][::-1][5:]
+    find(Hand(page, shop.url), slow.number)
+    longer = page.get_by_role("region", name="Longer than usual")
+    usual = r"usually \d+ ms, since [\d:]+\s*"
+    expect(longer).to_have_text(re.compile(rf"{usual}{log}, or what has been"))
+    longer.get_by_role("link", name="what has been slow since then").click()
+    expect(page.get_by_text("Participant stock has been slow since")).to_be_visible()
+
+
+def test_an_order_and_each_event_of_it_say_what_failed_and_what_did_not_hold(
+    shop: Served, open_page: OpenPage
+) -> None:
+    page = open_page(shop)
+    find(Hand(page, shop.url), SOUGHT)
+    expect(page.get_by_role("region", name="What did not hold")).to_have_text(
+        re.compile("Assertion paid: no PaymentTaken within 5s$")
+    )
+    [found] = shop.answer("/itc_db/conversations", correlation_id=f"order-{SOUGHT}")["items"]
+    lead = page.locator(".drawer-lead")
+    for number, text in (
+        (SOUGHT, "failed: OrderChecked rejected by billing in queue billing"),
+        (STUCK, "waiting: OrderChecked waits in queue billing; nobody took it for"),
+    ):
+        [found] = shop.answer("/itc_db/conversations", correlation_id=f"order-{number}")["items"]
+        page.goto(f"{shop.url}/#/events?vhost={SHOP}&event={found['root'] + 1}")
+        expect(lead).to_contain_text(text)
+    page.goto(f"{shop.url}/#/space-time?vhost={SHOP}&event={found['root']}")
+    expect(lead).to_contain_text(text)
 
 
 def test_a_failure_leads_to_all_that_are_like_it(shop: Served, open_page: OpenPage) -> None:

@@ -28,6 +28,7 @@ from app.api.routes.traces import trace_of
 from app.api.services import Parts, ServiceParts
 from app.api.signin.auth import Reader, User
 from app.errors import ItcError
+from app.stored.assertions import Violation
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.failures import FailureFilter, FailureKind, FailurePage
 from app.stored.reading import EventFilter
@@ -146,10 +147,24 @@ class WithRemaining(msgspec.Struct, frozen=True):
     ]
 
 
+class WithViolations(msgspec.Struct, frozen=True):
+    """The assertions that did not hold."""
+
+    violations: Annotated[list[Violation], "For which of its events an assertion did not hold."]
+
+
 @router.get(
     "/{event_id}",
     **returns(
-        (FoundConversation, Conversation, Certainty, LikelyAnswer, Crossings, WithRemaining),
+        (
+            FoundConversation,
+            Conversation,
+            Certainty,
+            LikelyAnswer,
+            Crossings,
+            WithRemaining,
+            WithViolations,
+        ),
         READING_ONE,
     ),
 )
@@ -181,7 +196,12 @@ async def get_conversation(
     remaining = None
     if query.via in ("links", "conversation") and query.after is None:
         remaining = await _steps_to_come(conversation, event.vhost, parts)
-    return json_answer(view | json_of(WithRemaining(remaining)))
+    events = {message.event for message in conversation.messages}
+    events.update(conversation.delivery_events())
+    violations = await parts.store.violations.of_events(answer.trace_id, events)
+    return json_answer(
+        view | json_of(WithRemaining(remaining)) | json_of(WithViolations([*violations]))
+    )
 
 
 async def _steps_to_come(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, and_, case, exists, func, not_, or
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import columns, filters
+from app.store.database.chunks import columns, filters, rows_with
 from app.store.database.subject import Subject, reads, writes
 from app.stored.assertions import (
     Notification,
@@ -51,6 +51,17 @@ class Violations(Subject):
         )
         query = _query().where(*conditions).order_by(_violations.id.desc()).limit(limit)
         return await _read(connection, query)
+
+    @reads
+    async def of_events(
+        self, connection: AsyncConnection, trace_id: int, events: Collection[int]
+    ) -> Sequence[Violation]:
+        """The violations by these events of a trace, in the order of the events."""
+        # By all kinds, as their index has the kind before the event.
+        of_trace = _violations.trace_id == trace_id, _violations.kind.in_([*ViolationKind])
+        query = _query().where(*of_trace)
+        rows = await rows_with(connection, query, _violations.event_id, events)
+        return sorted(_violations_of(rows), key=lambda one: (one.event, one.assertion))
 
     @writes
     async def claim(
@@ -173,5 +184,8 @@ def _query() -> Select[Any]:
 
 
 async def _read(connection: AsyncConnection, query: Select[Any]) -> list[Violation]:
-    rows = await connection.execute(query)
+    return _violations_of(await connection.execute(query))
+
+
+def _violations_of(rows: Iterable[Any]) -> list[Violation]:
     return [msgspec.convert(row, Violation, from_attributes=True, strict=False) for row in rows]

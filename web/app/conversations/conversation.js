@@ -11,16 +11,17 @@ import { href, patch, route } from "../core/route.js";
 import { certainUntil, useHeading, useViewed } from "../core/viewed.js";
 import { useWork } from "../core/work.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
+import { Lead } from "../ui/event/lead.js";
 import Touched from "../ui/event/touched.js";
 import { lazy } from "../ui/lazy.js";
 import { serviceIn } from "../ui/names.js";
 import { Choice, Empty, Failure, pending } from "../ui/panel.js";
-import { Facts, Waited } from "./facts.js";
-import { inTime, modelOf, nameOf, openIn, retriedOf, stuckIn, waitingOf } from "./model.js";
+import { Facts } from "./facts.js";
+import { failuresOf, inTime, modelOf, nameOf, openIn, retriedOf, stuckIn, typeIn, waitingOf } from "./model.js";
 import { slowIn, usualOf } from "./waterfall-layout.js";
 import { ConversationProposal } from "./proposal.js";
 import { Share } from "./share.js";
-import { stateWord, titleOf, WAYS } from "./words.js";
+import { titleOf, WAYS } from "./words.js";
 
 const MOST_EVENTS = 5000; // of one answer
 const VIEWS = [
@@ -59,7 +60,7 @@ export function Conversation({ event }) {
         <${Drawing} model=${model} usual=${usual} slow=${slow} view=${view} share=${share} selected=${Number(event)} />
         <${Beyond} model=${model} open=${beyond === "on"} />`}
     </div>
-    ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} lead=${model && openIn(model) && html`<${Lead} model=${model} event=${Number(event)} />`} />`}`;
+    ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} lead=${model && html`<${Subject} model=${model} event=${Number(event)} />`} />`}`;
 }
 
 /** The services that it touched, up to its last event if all are here: later the clocks rule out less and less. */
@@ -73,11 +74,11 @@ function Beyond({ model: { answer, lastEvent, messages, names }, open }) {
     ${(open || lastEvent != null) && html`<${Touched} ids=${[String(answer.root)]} vhost=${answer.vhost} from=${from} bounds=${bounds} brief=${!open} name="all_touched" key=${answer.root} />`}</section>`;
 }
 
-/** Above an event of an order that is not over: what it waits for, and the way there. */
-function Lead({ model, event }) {
-  const open = openIn(model);
-  return html`<p class="badge warn drawer-lead"><span><strong>${stateWord(model.answer.state)}:</strong> <${Waited} model=${model} /></span>${open !== event &&
-    html`<button class="button small" onClick=${() => select(open)}>Show it</button>`}</p>`;
+/** Above an event: what its order waits for, or how it failed, and the way there. */
+function Subject({ model, event }) {
+  const subject = openIn(model) ?? failuresOf(model).map(({ by, message }) => by?.event ?? message.event)[0];
+  return html`<${Lead} answer=${model.answer} type=${typeIn(model)}>${subject !== event &&
+    html`<button class="button small" onClick=${() => select(subject)}>Show it</button>`}<//>`;
 }
 
 /** Chooses an event, in all drawings. Walking along adds no steps to go back to. */

@@ -1,14 +1,16 @@
 // A conversation at a glance: what happened, why, and where the time went.
 import { html } from "../core/html.js";
-import { ageOf, dateTime, moment, plural, said, seconds as took, shares, times, visible } from "../core/format.js";
+import { ageOf, dateTime, plural, said, seconds as took, shares, times, visible } from "../core/format.js";
 import { href, hrefHere } from "../core/route.js";
+import { Waited } from "../ui/event/lead.js";
 import { Crossing } from "../ui/event/links.js";
 import { Queue, Value } from "../ui/marks.js";
+import { serviceIn } from "../ui/names.js";
 import { NARROW } from "../ui/width.js";
-import { failuresOf, nameOf, openIn, partsOf, retriedOf } from "./model.js";
+import { failuresOf, nameOf, openIn, partsOf, retriedOf, typeIn } from "./model.js";
 import { slowText } from "./waterfall-layout.js";
-import { Step, Why } from "./why.js";
-import { briefOf, partText, reasonsOf, returnsText, State, STATES, subjectOf, verdictOf } from "./words.js";
+import { Log, Step, Why } from "./why.js";
+import { briefOf, partText, reasonsOf, State, STATES, subjectOf, verdictOf } from "./words.js";
 
 const MOST = 3;
 const MANY = 10; // messages that one led to, of which people want to know
@@ -40,7 +42,8 @@ export function Facts({ model, slow, tools, onSelect }) {
     <div class="conv-facts">
       <${Why} model=${model} onSelect=${onSelect} />
       <${Retried} model=${model} onSelect=${onSelect} />
-      <${Slow} slow=${slow} onSelect=${onSelect} />
+      <${Slow} model=${model} slow=${slow} onSelect=${onSelect} />
+      <${Violated} answer=${answer} onSelect=${onSelect} />
       <${Time} model=${model} onSelect=${onSelect} />
     </div>
   </header>`;
@@ -54,16 +57,7 @@ function Standing({ model, slow }) {
   return html`<div class="conv-verdict ${STATES[answer.state]?.[0] ?? "calm"}"><details class="conv-state" key=${answer.root}>
     <summary title="Why this state?"><${State} state=${answer.state} /></summary>
     <div class="sheet"><ul>${reasons.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>
-  </details><span>${answer.position ? html`<${Waited} model=${model} />` : verdictOf(model)}${slow.length > 0 && answer.state !== "failed" && html`, <strong class="warn-text">slower than usual</strong>`}</span></div>`;
-}
-
-/** The message that an order waits for, where and since when. */
-export function Waited({ model }) {
-  const { answer: { vhost, position: { queue, holder, since, returns } }, short, places } = model;
-  const open = openIn(model);
-  const what = html`<bdi>${open ? visible(places.get(open).message.type) : "A message"}</bdi>`;
-  if (queue == null) return html`${what} was handed to ${said(short(holder))} ${ageOf(since)} ago, at ${moment(since)}`;
-  return html`${what} waits in queue <${Queue} vhost=${vhost} name=${queue} />${returnsText(returns)}; nobody took it${returns ? " again" : ""} for ${ageOf(since)}, since ${moment(since)}`;
+  </details><span>${answer.position ? html`<${Waited} answer=${answer} type=${typeIn(model)} />` : verdictOf(model)}${slow.length > 0 && answer.state !== "failed" && html`, <strong class="warn-text">slower than usual</strong>`}</span></div>`;
 }
 
 /** Other fates of the message that an order waits for. */
@@ -87,26 +81,38 @@ function Further({ answer, onSelect }) {
 /** The first of some `items`, each as `children` makes a line of it; nothing where there are none. */
 function Listed({ id, title, items, children }) {
   if (!items.length) return null;
-  return html`<section aria-labelledby=${id}>
+  return html`<section class=${id} aria-labelledby=${id}>
     <h2 id=${id}>${title}</h2>
     <ul>${items.slice(0, MOST).map(children)}
       ${items.length > MOST && html`<li class="soft">and ${items.length - MOST} more</li>`}</ul>
   </section>`;
 }
 
-/** Messages that came back, of a conversation that finished, and from whom. */
+/** Messages that came back, of a conversation that finished, from whom, and where to look if that happens often. */
 function Retried({ model, onSelect }) {
   const retried = model.answer.state === "retried" && !failuresOf(model).length ? retriedOf(model) : [];
-  const text = ({ message: { type }, spell: { kind, holder, seconds } }) =>
-    kind === "back" ? `${visible(type)} was back from ${visible(nameOf(model.names, holder.participant))} after ${took(seconds)}` : `${visible(type)} was handed over again`;
   return html`<${Listed} id="conv-retried" title="What was tried again" items=${retried}>
-    ${(one) => html`<li key=${one.delivery.event}><${Step} event=${one.delivery.event} onSelect=${onSelect}>${text(one)}<//></li>`}<//>`;
+    ${({ message: { type }, delivery, spell: { kind, holder, seconds } }) => html`<li key=${delivery.event}>
+      <${Step} event=${delivery.event} onSelect=${onSelect}>${visible(type)} was ${kind === "back" ? `back from ${visible(nameOf(model.names, holder.participant))} after ${took(seconds)}` : "handed over again"}<//>, and finished then.
+      ${holder && html`<br />If that happens often: <${Log} names=${model.names} of=${holder} until=${delivery.at} onSelect=${onSelect} />.`}</li>`}<//>`;
 }
 
-/** Messages that took clearly longer than usual and are over. */
-const Slow = ({ slow, onSelect }) => html`<${Listed} id="conv-slow" title="Longer than usual" items=${slow}>
-  ${({ message, bar }) => html`<li key=${`${bar.event} ${bar.kind}`}>
-    <${Step} event=${bar.event} onSelect=${onSelect}><bdi>${visible(message.type)}</bdi>: ${slowText(bar)}<//></li>`}<//>`;
+/** Messages that took clearly longer than usual and are over, and where to look. */
+const Slow = ({ model: { answer: { vhost }, names, places }, slow, onSelect }) => html`<${Listed} id="conv-slow" title="Longer than usual" items=${slow}>
+  ${({ message, bar: { event, kind, seconds, usual }, bar }) => {
+    const { copy, delivery } = places.get(event);
+    const queue = delivery.queue ?? copy.queue;
+    const place = kind === "queued" ? { queue } : { service: serviceIn(nameOf(names, delivery.participant)) };
+    return html`<li key=${`${event} ${kind}`}><${Step} event=${event} onSelect=${onSelect}><bdi>${visible(message.type)}</bdi>: ${slowText(bar)}<//>
+      <br />${kind === "queued" ? html`See who takes from <${Queue} vhost=${vhost} name=${queue} />` : html`<${Log} names=${names} of=${delivery} until=${later(delivery.at, seconds)} onSelect=${onSelect} />`}${usual.since && html`, or <a href=${href("durations", { vhost, ...place })}>what has been slow since then</a>`}.</li>`;
+  }}<//>`;
+
+const later = (at, seconds) => new Date(Date.parse(at) + seconds * 1000).toISOString();
+
+/** Assertions that did not hold for its events. */
+const Violated = ({ answer: { vhost, violations }, onSelect }) => html`<${Listed} id="conv-violated" title="What did not hold" items=${violations}>
+  ${({ assertion, event, sentence }) => html`<li key=${`${assertion} ${event}`}>
+    Assertion <a href=${href("learn", { vhost, view: "assertions", assertion })}><${Value}>${assertion}<//></a>: <${Step} event=${event} onSelect=${onSelect}>${said(sentence)}<//></li>`}<//>`;
 
 /** The place of what is not over: its time is beyond the parts, which end where it began to wait. */
 function Still({ model, event, onSelect }) {

@@ -97,12 +97,12 @@ export function unfoldedOf(rows, folded) {
   });
 }
 
-/** The keys of rows that are neither on the way to some rows nor below them. */
+/** The keys of the uppermost rows that are neither on the way to some rows nor below them. */
 export function besideOf(rows, some) {
   const [way, below] = [new Set(), new Set(some)];
   for (let row of some) for (; row && !way.has(row); row = row.parent) way.add(row);
   for (const row of rows) if (below.has(row.parent)) below.add(row);
-  return new Set(rows.filter((row) => row.isInner && !way.has(row) && !below.has(row)).map(({ key }) => key));
+  return new Set(rows.filter((row) => row.isInner && (!row.parent || way.has(row.parent)) && !way.has(row) && !below.has(row)).map(({ key }) => key));
 }
 
 /** The copy that led to a message: of one that names a message and not a delivery, the one that its publisher was handed. */
@@ -146,6 +146,9 @@ export function openIn({ answer: { position, state, via }, messages, places }) {
   const isThere = ({ delivery }) => delivery?.at === position.since;
   return waits?.message?.event ?? [...places.values()].find(isThere)?.delivery.event ?? null;
 }
+
+/** The type of the message where an order that is not over stands. */
+export const typeIn = (model) => model.places.get(openIn(model))?.message.type;
 
 /** The events that led to one, and itself. */
 function pathTo({ places }, event) {

@@ -15,9 +15,10 @@ import { slackText, timesOf } from "./words.js";
 
 const HEAD = 28;
 const NARROW = 760;
-const LONG = 480; // pixels of rows that a phone shows whole
+const LONG = 480; // pixels of rows that a phone shows whole, if need be without what is beside
 const STACKED = 560; // below that, names are above the bars
-const NAME = 20; // pixels that a name takes there
+const NAME = 14; // pixels that a name takes there, as it reaches into the edge above the bars
+const STACKED_ROW = NAME + ROW;
 const MARGIN = 14; // right of the last sign
 const MOST_LINES = 6;
 const LABEL = 34; // pixels that a time on the axis takes
@@ -28,7 +29,8 @@ export default function Waterfall({ model: conversation, usual, subject, selecte
   const all = useMemo(() => rowsOf(model), [model]);
   const [opened] = useState(selected);
   const [choice, setChoice] = useState(null);
-  const usually = useMemo(() => (innerWidth > PHONE ? new Set() : besideOf(all, toldIn(all, subject, opened))), [all, subject]);
+  const isLong = innerWidth <= PHONE && all.length * STACKED_ROW > LONG;
+  const usually = useMemo(() => (isLong ? besideOf(all, toldIn(all, subject, opened)) : new Set()), [all, subject]);
   const folded = choice ?? usually;
   const [width, setWidth] = useState(1000);
   const [tip, setTip] = useState(null);
@@ -37,7 +39,7 @@ export default function Waterfall({ model: conversation, usual, subject, selecte
   const shapes = useMemo(() => rows.map((row) => rowShapes(row, () => 0, model, 0)), [rows, model]);
   const kinds = useMemo(() => kindsOf(shapes), [shapes]);
   const isStacked = width < STACKED;
-  const height = ROW + (isStacked ? NAME : 0);
+  const height = isStacked ? STACKED_ROW : ROW;
   const names = isStacked ? MARGIN : width < NARROW ? width * 0.38 : 320;
   const pixels = Math.max(80, width - names - MARGIN);
   const x = useMemo(() => scaleOf(span, pixels), [span, pixels]);

@@ -1,7 +1,7 @@
 // Why a conversation failed or does not end, and what to do. The verdict above has the first reason: it is not here again.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { ageOf, dateTime, exchangeName, moment, plural, said, time, visible } from "../core/format.js";
+import { ageOf, dateTime, exchangeName, moment, plural, returnsText, said, time, visible } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefFailures } from "../core/route.js";
 import { firstOf } from "../ui/incidents.js";
@@ -9,7 +9,6 @@ import { Queue } from "../ui/marks.js";
 import { NextStep } from "../ui/next-step.js";
 import { PutBack } from "../ui/put-back.js";
 import { failuresOf, heldOf, nameOf, waitingOf } from "./model.js";
-import { returnsText } from "./words.js";
 
 const MOST = 3;
 const NEAR = 5; // failures that one event tells of, at most
@@ -74,8 +73,13 @@ function Look({ vhost, of: { message, failure: { kind, reason, queue }, by, lett
     return html`<li>${reason === "expired" ? "Nobody took it in time" : "It was not taken fast enough"}: see who takes from <${Queue} vhost=${vhost} name=${queue} />.</li>`;
   }
   if (!by || kind === "gone") return null;
-  const [from, until] = [time(by.at), letter && time(letter.at)];
-  return html`<li>Look into the log of <${Step} event=${by.event} onSelect=${onSelect}>${visible(nameOf(names, by.participant))}<//>, ${!letter ? `from ${from} on` : from === until ? `at ${from}` : `${from} to ${until}`}.</li>`;
+  return html`<li><${Log} names=${names} of=${by} until=${letter?.at} onSelect=${onSelect} />.</li>`;
+}
+
+/** The log to look into, of who was handed a delivery, and from when to when. */
+export function Log({ names, of: { at, event, participant }, until: end, onSelect }) {
+  const [from, until] = [time(at), end && time(end)];
+  return html`Look into the log of <${Step} event=${event} onSelect=${onSelect}>${visible(nameOf(names, participant))}<//>, ${!until ? `from ${from} on` : from === until ? `at ${from}` : `${from} to ${until}`}`;
 }
 
 const Exception = ({ of: { failure: { exception } } }) => exception && html`<code class="conv-exception">${visible(exception)}</code>`;

@@ -1,6 +1,6 @@
 // The words of conversations, so that a thing is called the same everywhere.
 import { html } from "../core/html.js";
-import { ageOf, clockTime, count, moment, recent, said, seconds as took, sentence, times, visible } from "../core/format.js";
+import { ageOf, clockTime, count, moment, recent, returnsText, said, seconds as took, sentence, times, visible } from "../core/format.js";
 import { ACTS, Queue, settlementWord } from "../ui/marks.js";
 import { failuresOf, nameOf, spellBefore } from "./model.js";
 
@@ -18,9 +18,6 @@ export const stateWord = (state) => STATES[state]?.[1] ?? state;
 export function State({ state }) {
   return html`<span class="badge ${STATES[state]?.[0] ?? "calm"}"><span class="dot"></span>${stateWord(state)}</span>`;
 }
-
-/** The times that a copy came back, behind its age: `, where it came back twice`. */
-export const returnsText = (returns) => (returns ? `, where it came back ${times(returns)}` : "");
 
 /** The place of a conversation that may go on, and for how long: `in billing for 6 min`. */
 const positionText = ({ queue, holder, since, returns }, short = (name) => name) =>

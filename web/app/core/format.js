@@ -121,6 +121,9 @@ export const zone = () => (clock.value === "utc" ? "UTC" : Intl.DateTimeFormat()
 /** A count in words: once, twice, 3 times. */
 export const times = (n) => ["never", "once", "twice"][n] ?? `${count(n)} times`;
 
+/** The times that something came back, behind an age: `, where it came back twice`. */
+export const returnsText = (returns) => (returns ? `, where it came back ${times(returns)}` : "");
+
 export const isToday = (iso) => fields(iso)?.day === fields(Date.now()).day;
 
 /** 2026-01-02 12:03:04, in the chosen clock. */

@@ -1,7 +1,7 @@
 import { useEffect, useMemo } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { ageOf, count, said, sentence } from "../core/format.js";
+import { count, said, sentence } from "../core/format.js";
 import { loadParticipants } from "../core/participants.js";
 import { useResource, useRetry } from "../core/resource.js";
 import { href, hrefHere, openEvent, patch, route, vhost } from "../core/route.js";
@@ -9,7 +9,6 @@ import { useTail } from "../core/tail.js";
 import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
-import { Queue, Value } from "../ui/marks.js";
 import { Empty, Failure, pending } from "../ui/panel.js";
 import { DiagramCanvas } from "./canvas.js";
 import { Foot, Title, Toolbar, ViewList } from "./controls.js";
@@ -23,7 +22,6 @@ import { Tip } from "./tip.js";
 import { loadWaits } from "./waits.js";
 
 const WAITS_SECONDS = 30;
-const MOST_MESSAGES = 100; // of a conversation that are asked whether they wait
 const MOST_NAMED = 5000; // participants beyond these are shown by number alone
 
 export default function SpaceTime() {
@@ -32,7 +30,7 @@ export default function SpaceTime() {
   const asked = askedIn(params);
   const pair = usePair(params);
   const chosen = vhost.value ?? pair.vhost ?? busiestVhost();
-  const drawer = openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} lead=${html`<${Waiting} event=${openEvent.value} />`} />`;
+  const drawer = openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`;
   if (!known) return pending({ ...traces.value, reload: () => reloadTraces() }, "traces");
   if (asked) return html`<${OfSubset} asked=${asked} key=${JSON.stringify(asked)} />${drawer}`;
   if (pair.isPending) return html`<p class="loading" role="status">Loading the chain …</p>`;
@@ -52,14 +50,6 @@ function usePair({ a, b, at, event }) {
     if (data && !vhost.peek()) patch({ vhost: data.vhost }, { replace: true });
   }, [data]);
   return { vhost: data?.vhost, ends: [a, b].map(Number).sort((x, y) => x - y), isPending: isAsked && data === undefined && !error };
-}
-
-/** The message of an event's conversation that waits, the event's own or one that it led to. */
-function Waiting({ event }) {
-  const { data } = useResource((signal) => api.conversation(event, { limit: MOST_MESSAGES }, signal), [event]);
-  if (data?.state !== "waiting") return null;
-  const { type, queue, since } = data.position;
-  return html`<p class="warn-text strong">◷ <${Value}>${type ?? data.keys[0] ?? "Its message"}<//> waits in queue <${Queue} vhost=${data.vhost} name=${queue} title="Who takes from it" /> for ${ageOf(since)}.</p>`;
 }
 
 /** A chain or a conversation, alone or among the other events of its time. */

@@ -15,14 +15,15 @@ import { pending } from "../panel.js";
 import { Word } from "../term.js";
 import { Clocks } from "./clocks.js";
 import { Deliveries } from "./deliveries.js";
+import { Lead } from "./lead.js";
 import { Links } from "./links.js";
 import { Payload } from "./payload.js";
 import { Properties } from "./properties.js";
 import { Relatives } from "./relatives.js";
 import { TouchedSection } from "./touched.js";
 
-/** `lead`: what stands above all else. */
-export default function EventDrawer({ id, lead }) {
+/** `lead`: what its conversation's state is, where that is known. */
+export default function EventDrawer({ id, lead = html`<${Lead} event=${id} />` }) {
   const loaded = useResource((signal) => api.event(id, signal), [id], { every: 0 });
   const event = loaded.data;
   useKeys({
