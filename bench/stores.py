@@ -9,10 +9,13 @@ With ``MESSAGES_EACH`` every participant ends after that many messages and a new
 from __future__ import annotations
 
 import asyncio
+import heapq
 import random
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
 
 from app.interpreter import tune_interpreter
 from app.store import Store, migrate
@@ -21,6 +24,7 @@ from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Stamp
 from app.tracker.links import Rules
 
 BATCH = 5_000
+SPAN = 5_000_000  # µs that a virtual host's records wait for those of others
 VHOST = "bench"
 PAYLOAD = b'{"order": 12345, "total": 99.5, "lines": 3}'
 FIRST_TIME = 1_767_225_600_000_000  # µs; any date will do
@@ -79,24 +83,58 @@ async def record_all(
     rules: Rules | None,
 ) -> int:
     """Store a virtual host's records, each with its time in µs; return how many they are."""
-    trace = await store.traces.create(vhost, policy)
-    tracker = Tracker(policy, Bounds(), rules=rules)
-    events = 0
-    stamped: list[StampedEvent] = []
+    return await record_several(store, {vhost: records}, policy, rules)
 
-    async def store_them() -> None:
-        await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
-        stamped.clear()
 
-    for at, record in records:
-        made = tracker.apply(record, at)
-        events += len(made)
-        stamped += made
-        if len(stamped) >= BATCH:
-            await store_them()
-    if stamped:
-        await store_them()
-    return events
+async def record_several(
+    store: Store,
+    histories: Mapping[str, Iterable[tuple[int, Record]]],
+    policy: Policy,
+    rules: Rules | None,
+) -> int:
+    """Store records by virtual host side by side, so that ids follow time; return how many."""
+    sides = [await Side.open(store, vhost, policy, rules) for vhost in histories]
+    records = [side.of(history) for side, history in zip(sides, histories.values(), strict=True)]
+    together = heapq.merge(*records, key=itemgetter(0))
+    since = 0
+    for at, side, record in together:
+        is_time = len(sides) > 1 and at - since > SPAN
+        if is_time or len(side.stamped) >= BATCH:
+            for each in sides:
+                await each.store_all()
+            since = at
+        side.stamped += side.tracker.apply(record, at)
+    for side in sides:
+        await side.store_all()
+    return sum(side.events for side in sides)
+
+
+@dataclass
+class Side:
+    """A virtual host whose records are stored, those that are stamped and how many were stored."""
+
+    store: Store
+    trace_id: int
+    tracker: Tracker
+    stamped: list[StampedEvent] = field(default_factory=list)
+    events: int = 0
+
+    @classmethod
+    async def open(cls, store: Store, vhost: str, policy: Policy, rules: Rules | None) -> Side:
+        trace = await store.traces.create(vhost, policy)
+        return cls(store, trace.id, Tracker(policy, Bounds(), rules=rules))
+
+    def of(self, records: Iterable[tuple[int, Record]]) -> Iterator[tuple[int, Side, Record]]:
+        """Records with their times, as this one's."""
+        return ((at, self, record) for at, record in records)
+
+    async def store_all(self) -> None:
+        if not self.stamped:
+            return
+        batch = Batch(self.stamped, self.tracker.checkpoint(), b"")
+        await self.store.batches.append(self.trace_id, batch)
+        self.events += len(self.stamped)
+        self.stamped = []
 
 
 def main() -> None:

@@ -194,6 +194,18 @@ def test_a_column_that_is_empty_in_every_row_is_left_out(demo: Served, open_page
     expect(table.get_by_role("columnheader", name="Exception")).to_have_count(1)
 
 
+def test_the_choice_of_a_kind_has_those_that_failed_and_how_many(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/conversations?filter=failures&vhost=%2F")
+    numbers: Counter[str] = Counter(one["kind"] for one in of(demo, vhost="/"))
+    kinds = page.get_by_role("group", name="Kind").get_by_role("button")
+    words = [f"{kind.replace('_', ' ').capitalize()} {number}" for kind, number in numbers.items()]
+    expect(kinds.first).to_have_text(f"All {numbers.total()}")
+    texts = kinds.all_inner_texts()[1:]
+    assert sorted(texts) == sorted(word.replace("Overdue", "Not in time") for word in words)
+
+
 def test_events_have_a_column_once_a_row_of_several_is_open(
     demo: Served, open_page: OpenPage
 ) -> None:

@@ -31,7 +31,7 @@ from app.store.database import tables
 from app.stored.proposals import TraceCoverage, proposals_in
 from app.tracker import Policy
 from app.tracker.links import BUILT_IN, Rules
-from bench.stores import record_all
+from bench.stores import record_several
 from tests.web.conftest import OpenPage, change_answers
 from tests.web.orders import SAID_BY, SERVICES, TO, WAIT, WORK, Order, history
 from tests.web.past import Past, micros
@@ -83,8 +83,8 @@ async def fill(path: Path) -> None:
     placed = orders()
     begin = min(order.at for each in placed.values() for order in each)
     store = await Store.open(url, clock=lambda: begin)
-    for vhost, each in placed.items():
-        await record_all(store, vhost, history(each), Policy.client, Rules(BUILT_IN))
+    histories = {vhost: history(each) for vhost, each in placed.items()}
+    await record_several(store, histories, Policy.client, Rules(BUILT_IN))
     await store.close()
 
 
@@ -680,6 +680,10 @@ def test_what_fails_alike_in_several_virtual_hosts_is_one_incident(
     expect(counts).to_have_text([str(total)])
     page.goto(f"{shop.url}/#/overview")
     expect(page.get_by_role("group", name="What failed most").locator("tbody tr")).to_have_count(2)
+    number = page.locator(".figures.now dd.bad").bounding_box()  # the whole figure is a link
+    assert number
+    page.mouse.click(number["x"] + number["width"] / 2, number["y"] + number["height"] / 2)
+    expect(page.get_by_role("group", name="Incidents")).to_be_visible()
 
 
 def test_what_is_asked_of_an_order_works_by_keyboard_too(shop: Served, open_page: OpenPage) -> None:

@@ -51,7 +51,7 @@ export function IncidentsTable({ label, groups, several, most, hrefOf, beginOf =
         <td class="tabular" title=${dateTime(one.first_at)}>${beginOf(one)}</td>
         <td class="tabular at-end" title=${dateTime(last)}>${number > 1 && html`<span class="on-phone">${beginOf(one)} – </span>`}${moment(last)}</td>
         ${several && html`<td class="name"><${Places} of=${one} to=${(name) => hrefOf({ ...those, vhost: name })} /></td>`}
-        <td><a class="button small" href=${href("conversations", { vhost, event: String(newest) })} aria-label=${`Open the conversation of the newest, #${newest}`}>Open</a></td>
+        <td class="end"><a class="button small" href=${href("conversations", { vhost, event: String(newest) })} aria-label=${`Open the conversation of the newest, #${newest}`}>Open</a></td>
       </tr>`;
     }}
   <//>`;

@@ -13,11 +13,11 @@ const NAMES = {
 };
 const KIND_OPTIONS = [["", "All"], ...Object.entries(KINDS).map(([key, [, word]]) => [key, word])];
 
-/** The kinds, with their numbers where an answer has all of them. */
+/** The kinds; where an answer has all of them, those that it has, with their numbers. */
 function kindOptions(first, chosen) {
   if (chosen || !first?.counted_all || first.groups_truncated) return KIND_OPTIONS;
   const numberOf = (kind) => first.groups.reduce((sum, one) => sum + (!kind || one.kind === kind ? one.count : 0), 0);
-  return KIND_OPTIONS.map(([kind, word]) => [kind, numberOf(kind) ? `${word} ${count(numberOf(kind))}` : word]);
+  return KIND_OPTIONS.filter(([kind]) => !kind || numberOf(kind)).map(([kind, word]) => [kind, `${word} ${count(numberOf(kind))}`]);
 }
 
 /** The set ones, by the names of the API. */
