@@ -9,7 +9,7 @@ import pytest
 
 from app.api.certainty import ListCertainty
 from app.api.crossings import Crossings
-from app.api.routes.conversations import WithRemaining, WithViolations
+from app.api.routes.conversations import WithExpectations
 from app.stored.conversations import ConversationPage, FoundConversation
 from model.conversations.conversation import Conversation
 from model.sound import Certainty
@@ -36,7 +36,7 @@ async def client(world: World) -> AsyncIterator[httpx2.AsyncClient]:
 async def conversation(client: httpx2.AsyncClient, event: int, query: str = "") -> dict:  # type: ignore[type-arg]
     answer = await client.get(f"{PATH}/{event}{query}")
     assert answer.status_code == 200, answer.text
-    shapes = FoundConversation, Conversation, Certainty, Crossings, WithRemaining, WithViolations
+    shapes = FoundConversation, Conversation, Certainty, Crossings, WithExpectations
     conforms(answer.json(), shapes)
     return dict(answer.json())
 

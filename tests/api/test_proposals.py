@@ -12,7 +12,7 @@ import pytest
 from app.api.crossings import Crossings
 from app.api.events import EventWalk
 from app.api.likely import LikelyAnswer
-from app.api.routes.conversations import WithRemaining, WithViolations
+from app.api.routes.conversations import WithExpectations
 from app.stored.conversations import FoundConversation
 from app.stored.proposals import ProposalPage, RuleProposal, TraceCoverage, proposals_in
 from app.tracker import Deliver, Publish
@@ -190,15 +190,8 @@ async def test_what_is_likely_rests_on_a_proposal_and_is_never_evident(
     direct, shared = await propose(world)
     asked = {"via": "likely"}
     told = (await client.get(f"/itc_db/conversations/{invoice}", params=asked)).json()
-    shapes = (
-        FoundConversation,
-        Conversation,
-        Certainty,
-        LikelyAnswer,
-        Crossings,
-        WithRemaining,
-        WithViolations,
-    )
+    likely = FoundConversation, Conversation, Certainty, LikelyAnswer, Crossings
+    shapes = *likely, WithExpectations
     conforms(told, shapes)
     assert (told["via"], [each["event"] for each in told["messages"]]) == (
         "likely",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -138,33 +139,20 @@ async def list_conversations(
     return json_answer(json_of(page) | json_of(certainty))
 
 
-class WithRemaining(msgspec.Struct, frozen=True):
-    """The steps that normally follow."""
+class WithExpectations(msgspec.Struct, frozen=True):
+    """The steps that normally follow, and what should have held."""
 
     remaining: Annotated[
         RemainingSteps | None,
         "Where it is under way, and a report on expectations tells what normally follows.",
     ]
-
-
-class WithViolations(msgspec.Struct, frozen=True):
-    """The assertions that did not hold."""
-
-    violations: Annotated[list[Violation], "For which of its events an assertion did not hold."]
+    violations: Annotated[Sequence[Violation], "For which of its events an assertion did not hold."]
 
 
 @router.get(
     "/{event_id}",
     **returns(
-        (
-            FoundConversation,
-            Conversation,
-            Certainty,
-            LikelyAnswer,
-            Crossings,
-            WithRemaining,
-            WithViolations,
-        ),
+        (FoundConversation, Conversation, Certainty, LikelyAnswer, Crossings, WithExpectations),
         READING_ONE,
     ),
 )
@@ -199,9 +187,7 @@ async def get_conversation(
     events = {message.event for message in conversation.messages}
     events.update(conversation.delivery_events())
     violations = await parts.store.violations.of_events(answer.trace_id, events)
-    return json_answer(
-        view | json_of(WithRemaining(remaining)) | json_of(WithViolations([*violations]))
-    )
+    return json_answer(view | json_of(WithExpectations(remaining, violations)))
 
 
 async def _steps_to_come(
