@@ -24,7 +24,8 @@ MOST_CHANNELS = 1_000
 MOST_OPERATIONS = 2_000
 
 _LOCATION = re.compile(r"\$message\.(header|payload)#((?:/[^/]+)+)")
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+# AsyncAPI allows dots in ids, but its optimizer takes them for steps of a path.
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def document_of(shapes: PeriodShapes, facts: Json, rules: Sequence[Json]) -> Json:
@@ -93,12 +94,12 @@ def _channel(route: Route) -> tuple[bool, str, str]:
 def _channel_name(channel: tuple[bool, str, str]) -> str:
     is_send, name, key = channel
     if not is_send:
-        return f"queue.{name}"
-    return f"{name}.{key}" if name and key else name or key or "default"
+        return f"queue_{name}"
+    return f"{name}_{key}" if name and key else name or key or "default"
 
 
 def _ids(keys: Sequence[Any], name: Any) -> dict[Any, str]:
-    """An id for each, of characters that a reference may have."""
+    """A distinct id for each, of letters, digits, ``_`` and ``-``."""
     ids_used = {*JAVASCRIPT_NAMES}
     ids = {}
     for key in keys:
@@ -141,7 +142,7 @@ def _operations(
     for route, count in routes.items():
         operation = route.participant, route.is_send, channels[_channel(route)]
         grouped[operation][messages[route.type]] = count
-    ids = _ids(sorted(grouped), lambda key: f"{key[0]}.{_action(key[1])}.{key[2]}")
+    ids = _ids(sorted(grouped), lambda key: f"{key[0]}_{_action(key[1])}_{key[2]}")
     return {
         operation_id: {
             "action": _action(operation[1]),

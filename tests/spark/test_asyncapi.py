@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 from playwright._impl._driver import compute_driver_executable
 
@@ -17,7 +19,7 @@ from app.tracker.links import BUILT_IN
 from model.words import EventType, Match
 from spark_jobs.interchange import asyncapi, traffic
 from spark_jobs.interchange.asyncapi import as_json, as_yaml, document_of
-from spark_jobs.interchange.traffic import PeriodShapes
+from spark_jobs.interchange.traffic import MessageNotes, PeriodShapes, Route
 
 NODE_PACKAGES = Path(__file__).parents[1] / "node" / "node_modules"
 SCHEMA = NODE_PACKAGES / "@asyncapi" / "specs" / "schemas" / "3.1.0.json"
@@ -69,13 +71,23 @@ def made(*rows: dict[str, Any], rules: list[dict[str, Any]] | None = None) -> di
 
 
 def faults(document: dict[str, Any]) -> list[str]:
-    """By the schema, and by the document's own references."""
+    """By the schema, and by the document's own ids and references."""
     found = [
         each.message
         for each in Draft7Validator(json.loads(SCHEMA.read_text())).iter_errors(document)
     ]
-    return found + [
-        f"nothing at {each}" for each in _references(document) if not _at(document, each)
+    return found + faults_of_ids(document)
+
+
+def faults_of_ids(document: dict[str, Any]) -> list[str]:
+    """Ids that AsyncAPI's optimizer takes for a path, and references to nothing."""
+    channels, operations = (document.get(room, {}) for room in ("channels", "operations"))
+    messages = [channel["messages"] for channel in channels.values()]
+    rooms = [channels, operations, *messages, *document.get("components", {}).values()]
+    ids = [name for room in rooms for name in room]
+    return [
+        *(f"a dot in {name}" for name in ids if "." in name),
+        *(f"nothing at {each}" for each in _references(document) if not _at(document, each)),
     ]
 
 
@@ -156,12 +168,12 @@ def test_names_that_the_broker_makes_up_are_one_channel_without_an_address() -> 
     document = made(*requests, *[got({}, queue=queue) for queue in queues])
     addresses = {name: each["address"] for name, each in document["channels"].items()}
     assert addresses == {
-        "amq.rabbitmq.reply-to": None,
-        "amq.gen": None,
-        "amq.general": "amq.general",
-        "queue.amq.gen": None,
+        "amq_rabbitmq_reply-to": None,
+        "amq_gen": None,
+        "amq_general": "amq.general",
+        "queue_amq_gen": None,
     }
-    assert "name" not in document["channels"]["queue.amq.gen"]["bindings"]["amqp"]["queue"]
+    assert "name" not in document["channels"]["queue_amq_gen"]["bindings"]["amqp"]["queue"]
     counts = {each["x-count"] for each in document["operations"].values()}
     assert (counts, len(document["components"]["messages"])) == ({1, 3}, 4)
 
@@ -169,15 +181,15 @@ def test_names_that_the_broker_makes_up_are_one_channel_without_an_address() -> 
 def test_the_schema_refuses_what_is_wrong() -> None:
     assert faults({"asyncapi": "3.1.0"})
     document = made(sent({"id": 1}))
-    document["operations"]["shop.send.orders.order.new"]["action"] = "publish"
+    document["operations"]["shop_send_orders_order_new"]["action"] = "publish"
     assert faults(document)
 
 
 def test_channels_operations_and_messages_are_those_that_were_seen() -> None:
     body = {"id": 1, "at": "2026-01-01T10:00:00Z"}
     document = made(sent(body), sent(body | {"note": "x"}), got(body), sent(body, who="web"))
-    assert {*document["channels"]} == {"orders.order.new", "queue.work"}
-    channel = document["channels"]["orders.order.new"]
+    assert {*document["channels"]} == {"orders_order_new", "queue_work"}
+    channel = document["channels"]["orders_order_new"]
     assert (channel["address"], channel["bindings"]["amqp"]["exchange"]["name"]) == (
         "order.new",
         "orders",
@@ -295,14 +307,41 @@ def test_a_dead_letter_is_of_the_type_that_it_was_published_as() -> None:
     assert [each["name"] for each in document["components"]["messages"].values()] == [
         "orders/order.new"
     ]
-    assert "queue.dead" in document["channels"]
+    assert "queue_dead" in document["channels"]
 
 
 def test_names_that_no_reference_may_have_are_kept_apart() -> None:
-    rows = [sent({}, key=key) for key in ("a/b", "a b", "a_b", "", "{x}", "é", "yes", "a\u2028")]
+    keys = ("a/b", "a b", "a_b", "a.b", "", "{x}", "é", "yes", "a\u2028")
+    rows = [sent({}, key=key) for key in keys]
     document = made(*rows, got({}, queue="no", who=": - #"))
-    assert len(document["channels"]) == 9
-    assert {c["address"] for c in document["channels"].values()} >= {"a/b", "a b", "a_b", None}
+    addresses = {channel["address"] for channel in document["channels"].values()}
+    assert len(document["channels"]) == 10
+    assert addresses >= {"a/b", "a b", "a_b", "a.b", None}
+
+
+PARTS = st.sampled_from([*"ab._-2/é", "queue", "send", "a" * 100])
+NAMES = st.lists(PARTS, max_size=4).map("".join)
+ROUTES = st.builds(Route, st.just(True), NAMES, NAMES, NAMES, NAMES) | st.builds(
+    Route, st.just(False), NAMES, st.just(""), NAMES, NAMES
+)
+
+
+@given(st.sets(ROUTES, max_size=12))
+@example({Route(True, "", key, "shop", key) for key in ("a.b", "a_b", "a_b-2", "a-b", "a/b")})
+@example({Route(True, name, key, "shop", "") for name, key in (("a.b", "c"), ("a", "b.c"))})
+@example({Route(False, "b", "", "a", ""), Route(True, "", "queue_b", "a", "")})
+@example({Route(True, "", "b", "a.send", ""), Route(True, "send", "b", "a", "")})
+def test_ids_are_distinct_whatever_the_names_are(routes: set[Route]) -> None:
+    shapes = PeriodShapes()
+    shapes.paths.update(routes)
+    shapes.messages = {route.type: MessageNotes() for route in routes}
+    document = document_of(shapes, FACTS, [])
+    assert faults_of_ids(document) == []
+    operations = document["operations"].values()
+    assert len(document["channels"]) == len({route[:3] for route in routes})
+    assert len(operations) == len({route[:4] for route in routes})
+    assert len(document["components"]["messages"]) == len(shapes.messages)
+    assert sum(operation["x-count"] for operation in operations) == len(routes)
 
 
 def test_names_that_mean_something_to_readers_of_json_are_said_by_a_pattern() -> None:
