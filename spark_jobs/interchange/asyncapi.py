@@ -24,7 +24,8 @@ MOST_CHANNELS = 1_000
 MOST_OPERATIONS = 2_000
 
 _LOCATION = re.compile(r"\$message\.(header|payload)#((?:/[^/]+)+)")
-# AsyncAPI allows dots in ids, but its optimizer takes them for steps of a path.
+# AsyncAPI allows dots in ids, but its optimizer takes them for steps of a path, and an id of digits
+# alone for a place in an array.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -99,11 +100,12 @@ def _channel_name(channel: tuple[bool, str, str]) -> str:
 
 
 def _ids(keys: Sequence[Any], name: Any) -> dict[Any, str]:
-    """A distinct id for each, of letters, digits, ``_`` and ``-``."""
+    """A distinct id for each, of letters, digits, ``_`` and ``-``, but not of digits alone."""
     ids_used = {*JAVASCRIPT_NAMES}
     ids = {}
     for key in keys:
         base = _UNSAFE.sub("_", name(key))[:LONGEST_ID] or "_"
+        base = f"_{base}" if base.isdigit() else base
         candidate, number = base, 1
         while candidate in ids_used:
             number += 1

@@ -80,13 +80,14 @@ def faults(document: dict[str, Any]) -> list[str]:
 
 
 def faults_of_ids(document: dict[str, Any]) -> list[str]:
-    """Ids that AsyncAPI's optimizer takes for a path, and references to nothing."""
+    """Ids that AsyncAPI's optimizer takes for a path or an index, and references to nothing."""
     channels, operations = (document.get(room, {}) for room in ("channels", "operations"))
     messages = [channel["messages"] for channel in channels.values()]
     rooms = [channels, operations, *messages, *document.get("components", {}).values()]
     ids = [name for room in rooms for name in room]
     return [
         *(f"a dot in {name}" for name in ids if "." in name),
+        *(f"digits alone: {name}" for name in ids if name.isdigit()),
         *(f"nothing at {each}" for each in _references(document) if not _at(document, each)),
     ]
 
@@ -331,6 +332,7 @@ ROUTES = st.builds(Route, st.just(True), NAMES, NAMES, NAMES, NAMES) | st.builds
 @example({Route(True, name, key, "shop", "") for name, key in (("a.b", "c"), ("a", "b.c"))})
 @example({Route(False, "b", "", "a", ""), Route(True, "", "queue_b", "a", "")})
 @example({Route(True, "", "b", "a.send", ""), Route(True, "send", "b", "a", "")})
+@example({Route(True, "", key, "7", key) for key in ("7", "_7", "1" * 100 + ".", "٣")})
 def test_ids_are_distinct_whatever_the_names_are(routes: set[Route]) -> None:
     shapes = PeriodShapes()
     shapes.paths.update(routes)
