@@ -56,13 +56,17 @@ export function StopTraces({ shown }) {
   </details>`;
 }
 
-/** `6 of 7 virtual hosts are recorded, all without a gap.` */
+const MOST_NAMED = 3;
+
+/** `6 of 7 virtual hosts are recorded, without a gap. lab is not.` */
 function recordText(rows) {
   const now = rows.filter(({ trace }) => trace && !isMute(trace));
   const gaps = rows.reduce((sum, { trace }) => sum + (trace ? losses(trace) : 0), 0);
   const one = rows.length === 1;
   const recorded = one ? `${visible(rows[0].vhost)} is ${now.length ? "" : "not "}recorded` : `${now.length === rows.length ? "All" : `${count(now.length)} of`} ${count(rows.length)} virtual hosts are recorded`;
-  return `${recorded}${gaps ? `, with ${plural(gaps, "gap")}` : now.length ? ", without a gap" : ""}.`;
+  const others = rows.filter((row) => !now.includes(row)).map(({ vhost }) => visible(vhost));
+  const rest = now.length && others.length && others.length <= MOST_NAMED ? ` ${others.join(", ")} ${others.length > 1 ? "are" : "is"} not.` : "";
+  return `${recorded}${gaps ? `, with ${plural(gaps, "gap")}` : now.length ? ", without a gap" : ""}.${rest}`;
 }
 
 /** `complete since 2026-01-02 03:00:00`, or what is missing of it; never complete of a trace that does not record now. */

@@ -33,7 +33,6 @@ export function Facts({ model, slow, tools, onSelect }) {
       <div class="right">${tools}</div>
     </div>
     <${Standing} model=${model} slow=${slow} />
-    <${OtherFate} model=${model} />
     <p class="conv-sentence">${said(briefOf(answer))}</p>
     ${answer.remaining && html`<p class="conv-remaining">${said(answer.remaining.sentence)}.</p>`}
     <p class="soft small conv-began">Began ${dateTime(answer.began_at)}${answer.position && `, ${ageOf(answer.began_at)} ago`}:
@@ -58,12 +57,6 @@ function Standing({ model, slow }) {
     <summary title="Why this state?"><${State} state=${answer.state} /></summary>
     <div class="sheet"><ul>${reasons.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>
   </details><span>${answer.position ? html`<${Waited} answer=${answer} type=${typeIn(model)} />` : verdictOf(model)}${slow.length > 0 && answer.state !== "failed" && html`, <strong class="warn-text">slower than usual</strong>`}</span></div>`;
-}
-
-/** Other fates of the message that an order waits for. */
-function OtherFate({ model }) {
-  const fate = model.places.get(openIn(model))?.message.copies.map((copy) => copy.other_fate).find(Boolean);
-  return fate && html`<p class="soft small">If it is no longer there, it ${said(fate)}; the record does not show that.</p>`;
 }
 
 const conversation = (event) => href("conversations", { event: String(event) });
@@ -93,7 +86,7 @@ function Retried({ model, onSelect }) {
   const retried = model.answer.state === "retried" && !failuresOf(model).length ? retriedOf(model) : [];
   return html`<${Listed} id="conv-retried" title="What was tried again" items=${retried}>
     ${({ message: { type }, delivery, spell: { kind, holder, seconds } }) => html`<li key=${delivery.event}>
-      <${Step} event=${delivery.event} onSelect=${onSelect}>${visible(type)} was ${kind === "back" ? `back from ${visible(nameOf(model.names, holder.participant))} after ${took(seconds)}` : "handed over again"}<//>, and finished then.
+      <${Step} event=${delivery.event} onSelect=${onSelect}>${visible(type)} was ${kind === "back" ? `back from ${visible(nameOf(model.names, holder.participant))} after ${took(seconds)}` : "handed over again"}<//>, and finished then.${holder && !holder.settlement && " Whether it was given back, or the connection was lost, is not recorded."}
       ${holder && html`<br />If that happens often: <${Log} names=${model.names} of=${holder} until=${delivery.at} onSelect=${onSelect} />.`}</li>`}<//>`;
 }
 

@@ -9,7 +9,6 @@ import { href, hrefFailures, patch, route, vhost } from "../core/route.js";
 import { Value } from "../ui/marks.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { PERIODS } from "../ui/period.js";
-import { NARROW } from "../ui/width.js";
 import { isAlone, KeyNotice } from "./alone.js";
 import { Scatter } from "./scatter.js";
 import { Rows } from "./table.js";
@@ -126,7 +125,7 @@ function Filters({ params }) {
       ${options.map(([value, text]) => html`<option key=${value} value=${value} selected=${value === (params[name] ?? options[0][0])}>${text}</option>`)}
     </select></label>`;
   const isSet = ["within", ...FILTERS].some((name) => name !== "state" && params[name]);
-  return html`<details class="fold" open=${innerWidth > NARROW || isSet}><summary>Filters</summary>
+  return html`<details class="fold" open=${isSet}><summary>Filters</summary>
   <div class="conv-filters" role="group" aria-label="Filters">
     ${select("within", PERIODS, "Began")}
     ${select("order", ORDERS, "Sort")}

@@ -47,7 +47,7 @@ function Row({ one, isKeyless, several, short, under }) {
   const tells = isKeyless || one.failure || one.position; // more than the type, where there is room for one
   return html`<tr class="chosen-by-click" onClick=${(e) => e.target.closest("a") || patch({ event: String(one.root) })}>
     <td class="at-first ${under ? "inner" : ""}" title=${visible(one.keys.join(", "))}><a id=${`conversation-${one.root}`} class=${under ? undefined : "strong"} data-focus=${`conversation ${one.root}`}
-      href=${hrefHere({ event: String(one.root) })}>${isNamed ? html`<${Value} cut>${subjectOf(one)}<//>` : `#${one.root}`}</a></td>
+      href=${hrefHere({ event: String(one.root) })}>${isNamed ? html`<${Value} cut>${subjectOf(one)}<//>` : `#${one.root}`}</a>${several && html` <span class="on-phone soft small"><${Value}>${one.vhost}<//></span>`}</td>
     <td class="place at-first-end"><${State} state=${one.state} />${one.position && html` <span class="soft small"><${Position} of=${one} short=${short} /></span>`}</td>
     <td class="number" title=${one.position ? `Its last event came after ${took(one.seconds)}` : null}>${one.position
       ? html`<span class="soft">${ageOf(one.began_at)} so far</span>` : took(one.seconds)}</td>

@@ -100,7 +100,8 @@ export function rowShapes({ message, copies, sub }, x, model, pixels) {
   }));
   for (const bar of drawn.filter(({ open }) => open)) {
     const end = (kind, at) => ({ ...bar, kind, x: at, tone: toneOf(bar.kind).stroke });
-    marks.push(...(model.isBroken ? [end("torn", x(model.end))] : []), end("open", bar.x + bar.width));
+    if (model.isBroken) bar.tear = x(model.end);
+    marks.push(...(model.isBroken ? [end("torn", bar.tear)] : []), end("open", bar.x + bar.width));
   }
   return { bars: drawn, marks, ...wordsOf(drawn, pixels), spans: bars.flatMap((bar) => spansOf(bar, x)) };
 }
@@ -184,7 +185,7 @@ function labelsOf(bar) {
   if (!isTimed(bar)) return name && !low ? [name] : [];
   const time = open ? age : seconds(bar.seconds);
   const text = kind === "waiting" ? `${time} waiting, still` : open ? `${spentText(time, "handled", name)}, still` : spentText(time, "rejected", name);
-  return [listed([text, usualText(bar)]), text, ...(open ? [] : [`${time} ${name}`]), time];
+  return [listed([text, usualText(bar)]), text, ...(open ? [] : [`${time} rejected`]), time];
 }
 
 /** `2.5 s handling by stock, usually 0.2 s, since 08:14`, of a bar that took longer. */
@@ -228,7 +229,7 @@ function wordsOf(bars, pixels) {
 /** `words`, and what puts the first of some texts that has room on a bar, or one beside all bars; false without room. */
 function placesOf(bars, last, pixels) {
   const words = [];
-  const right = ({ x, width }) => Math.min(pixels, x + width);
+  const right = ({ x, width, tear = Infinity }) => Math.min(pixels, x + width, tear);
   const rooms = new Map(bars.map((bar) => [bar, bar.low ? 0 : right(bar) - Math.max(0, bar.x) - SPACE - bar.inset]));
   const put = (bar, text, x, anchor) => {
     words.push({ x, anchor, text, on: bar.kind, lit: bar.critical });

@@ -8,7 +8,7 @@ import { firstOf } from "../ui/incidents.js";
 import { Queue } from "../ui/marks.js";
 import { NextStep } from "../ui/next-step.js";
 import { PutBack } from "../ui/put-back.js";
-import { failuresOf, heldOf, nameOf, waitingOf } from "./model.js";
+import { failuresOf, heldOf, nameOf, openIn, waitingOf } from "./model.js";
 
 const MOST = 3;
 const NEAR = 5; // failures that one event tells of, at most
@@ -25,12 +25,14 @@ export function Why({ model, onSelect }) {
   const stuck = isTold && state === "waiting" ? waiting.find(({ queue }) => queue === position.queue) : null;
   const { data: view } = useResource((signal) => (stuck ? api.queue(vhost, stuck.queue, signal) : null), [vhost, stuck?.queue]);
   if (!failures.length && !waiting.length && !held.length) return null;
+  const fate = model.places.get(openIn(model))?.message.copies.map((copy) => copy.other_fate).find(Boolean);
   const title = first || stuck ? "What to do" : via === "any" ? "What failed, and what waits" : failures.length ? "What came back" : "What it waits for";
   return html`<section aria-labelledby="conv-why">
     <h2 id="conv-why">${title}</h2>
     <ul>
       ${first && html`<${Next} model=${model} of=${first} onSelect=${onSelect} />`}
       ${stuck && html`<li><${NextStep} vhost=${vhost} queue=${stuck.queue} view=${view} at=${stuck.since} /></li>`}
+      ${stuck && fate && html`<li class="soft small">If it is no longer there, it ${said(fate)}; the record does not show that.</li>`}
       ${some(others, "further failure", (one) => html`<li key=${one.message.event}>
         <${Step} event=${one.by?.event ?? one.message.event} onSelect=${onSelect}>${said(one.message.failure_clauses.map(({ text }) => text).join("; "))}<//>
         <br /><${Alike} vhost=${vhost} of=${one} /><${Exception} of=${one} /></li>`)}

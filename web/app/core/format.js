@@ -136,7 +136,10 @@ export function dateTime(iso) {
 export const moment = (iso) => (isToday(iso) ? clockTime : dateTime)(iso);
 
 /** A period, of which the end has a date only where that is another than the begin's. */
-export const span = (from, until, to = "to") => `${moment(from)} ${to} ${(fields(from)?.day === fields(until)?.day ? clockTime : dateTime)(until)}`;
+export const span = (from, until, to = "to") => {
+  if (isToday(from) && clockTime(from) === clockTime(until)) return `${time(from)} ${to} ${time(until)}`; // within a second
+  return `${moment(from)} ${to} ${(fields(from)?.day === fields(until)?.day ? clockTime : dateTime)(until)}`;
+};
 
 const SAID = /\b(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC\b/g;
 

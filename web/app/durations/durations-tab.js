@@ -88,7 +88,7 @@ function Verdict({ map }) {
     const { change } = map[key];
     const { since, quantile } = change;
     const title = `${QUANTILES[quantile]} from ${span(map.since, since)}, ${against} included; a false alarm at most once in ${count(Math.round(1 / map.level))} answers`;
-    return html`<div key=${key}><p class="verdict bad-text" title=${title}>${kind} <${Value}>${name}<//> has been slow since ${moment(since)}: ${key} takes ${longerText(change)}.</p>
+    return html`<div key=${key}><p class="verdict warn-text" title=${title}>${kind} <${Value}>${name}<//> has been slow since ${moment(since)}: ${key} takes ${longerText(change)}.</p>
       <p class="verdict-step"><${Look} map=${map} kind=${key} since=${since} /> <span class="soft small" title=${title}>${quantile === "median" ? "This is the median" : "9 of 10 take no longer"}; before is ${span(map.since, since)}, and ${against}.</span></p></div>`;
   });
 }

@@ -7,7 +7,7 @@ import { attempt } from "../core/notices.js";
 import { href, openEvent, patch, pinnedA, pinnedB, view } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
 import { about, Pin, TypeMark } from "../ui/marks.js";
-import { relationWord } from "../ui/relation.js";
+import { verdictWord } from "../ui/relation.js";
 
 export function Pins() {
   const [a, b] = [pinnedA.value, pinnedB.value];
@@ -56,5 +56,5 @@ function Summary({ id }) {
 function Between({ a, b }) {
   const { data, error } = useResource((s) => api.compare(a, b, s), [a, b], { every: 0 });
   if (error) return html`<span class="small soft">${reasonOf(error)}</span>`;
-  return html`<span class="pins-relation">${data ? relationWord(data) : "…"}</span>`;
+  return html`<span class="pins-relation">${data ? verdictWord(data) : "…"}</span>`;
 }

@@ -44,7 +44,7 @@ export function IncidentsTable({ label, groups, several, most, hrefOf, beginOf =
       return html`<tr key=${incidentOf(one)}>
         <td class="number at-first"><a href=${hrefOf(those)} title="Only these" aria-label=${`Only these ${plural(number, "failure")}`}>${count(number)}</a></td>
         <td class="at-first-end"><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
-        <td class="name at-second"><${IncidentQueue} of=${one} /></td>
+        <td class="name at-second"><${IncidentQueue} of=${one} several=${several} /></td>
         <td class="name"><${Value}>${type}<//></td>
         ${hasException && html`<td class="name"><${Value}>${exception}<//></td>`}
         <td class="name"><${Value}>${first && `${short(first)}${others.length ? ` and ${plural(others.length, "other")}` : ""}`}<//></td>
@@ -58,8 +58,9 @@ export function IncidentsTable({ label, groups, several, most, hrefOf, beginOf =
 }
 
 /** The queue of an incident; in several virtual hosts it is as many queues. On a phone with the type, which has no column there. */
-function IncidentQueue({ of: { queue, vhost, type, places } }) {
-  const kind = html`<${Value}>${type}<//>`;
+function IncidentQueue({ of: { queue, vhost, type, places }, several }) {
+  const where = several && html` · <${Value}>${vhost}<//>${places.length > 1 && ` and ${plural(places.length - 1, "other")}`}`;
+  const kind = html`<${Value}>${type}<//>${where}`;
   if (!queue) return html`<span class="on-phone">${kind}</span><span class="off-phone faint">–</span>`;
   return html`${places.length > 1 ? html`<${Value}>${queue}<//>` : html`<${Queue} vhost=${vhost} name=${queue} />`}<span class="on-phone"> · ${kind}</span>`;
 }

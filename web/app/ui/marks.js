@@ -3,6 +3,7 @@
 import { html } from "../core/html.js";
 import { dateTime, exchangeName, visible } from "../core/format.js";
 import { hrefQueue } from "../core/route.js";
+import { serviceIn } from "./names.js";
 
 /** Published is a full dot, received a ring: the same shapes as in the space-time diagram. */
 export function TypeMark({ type, label = true }) {
@@ -100,10 +101,9 @@ export function Queue({ vhost, name, children = visible(name), title = "The queu
   return html`<a class="queue" href=${hrefQueue(vhost, name)} title=${title} tabindex=${still ? -1 : undefined}><bdi class="value">${children}</bdi></a>`;
 }
 
-/** `orders · order.new → billing`: what an event was about, in one line. */
-export function about(event) {
-  const keys = (event.routing_keys ?? []).map((key) => visible(key)).join(", ");
-  const where = exchangeName(event.exchange ?? "");
-  const from = keys ? `${where} · ${keys}` : where;
-  return event.queue == null ? from : `${from} → ${visible(event.queue)}`;
+/** `shop → order.new` of a publish, `order.new → billing` of a delivery: what an event was about, in one line. */
+export function about({ participant_name: who, exchange, routing_keys: keys, queue }) {
+  const what = (keys ?? []).map((key) => visible(key)).join(", ") || exchangeName(exchange ?? "");
+  if (queue != null) return `${what} → ${visible(queue)}`;
+  return who == null ? what : `${visible(serviceIn(who))} → ${what}`;
 }

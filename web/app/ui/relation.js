@@ -11,7 +11,7 @@ const PARTS = {
   "may have": { before: "may have had a part in", after: "may be a result of" },
 };
 
-export const relationWord = (answer) =>
+const relationWord = (answer) =>
   answer.answer === "unknown" ? "has no known relation to" : (WORDS[answer.relation] ?? answer.relation);
 
 /** One verdict on what A has to do with B: by messages where they tell, else by the order of causality. */

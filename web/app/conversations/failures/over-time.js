@@ -28,7 +28,7 @@ export function OverTime({ over }) {
         ${bar.count > 0 && html`<i style=${{ height: `${(100 * bar.count) / most}%` }}></i>`}</a>`)}
     </div>
     <figcaption class="bars-foot small soft"><span>${moment(bars[0].since)}</span>
-      <span>at most ${plural(most, "failure")} in ${seconds(bars[0].seconds)}</span><span>${moment(bars[last].until)}</span></figcaption>
+      <span>at most ${plural(most, "failure")} in ${seconds(bars[0].seconds)}</span><span>${Date.parse(bars[last].until) > Date.now() ? "now" : moment(bars[last].until)}</span></figcaption>
   </figure>`;
 }
 

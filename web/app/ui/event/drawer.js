@@ -35,7 +35,7 @@ export default function EventDrawer({ id, lead = html`<${Lead} event=${id} />` }
       <div class="drawer-line">
         <h2>#${id}</h2>
         ${event && html`<${TypeMark} type=${event.type} />`}
-        ${event?.type === "received" && html`<${MatchMark} match=${event.match} />`}
+        ${event?.type === "received" && event.match !== "routed" && html`<${MatchMark} match=${event.match} />`}
         ${event?.candidates && html`<span class="badge">one of ${event.candidates} equal messages</span>`}
         ${event?.quiet && html`<span class="badge" title="Quiet traffic joins no clocks">quiet</span>`}
         <button class="button quiet icon close" aria-label="Close the event (Esc)" onClick=${closeEvent}><${Icon} name="close" /></button>

@@ -11,7 +11,7 @@ import { Choice, pending } from "../panel.js";
 
 const COUNTED = 100; // more would be a search, which waits its turn
 const STEPS = [8, COUNTED, 1000];
-const COLUMNS = "id,type,exchange,queue,routing_keys,recorded_at";
+const COLUMNS = "id,type,exchange,queue,routing_keys,participant_name,recorded_at";
 const WAYS = [
   ["links", "Links", "By messages, links to what they name as their cause, and what the broker did"],
   ["conversation", "Conversation", "By these, and by what a participant did later in a conversation"],
