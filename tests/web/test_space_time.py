@@ -850,6 +850,7 @@ def test_a_conversation_is_drawn_with_its_lanes(
     page.evaluate(f"location.hash = '#/space-time?conversation={deliveries[0].id}&list=on'")
     expect(page.get_by_text("order.new led to 2 more messages")).to_be_visible()
     expect(page.locator(".view-list tbody tr")).to_have_count(1 + len(deliveries))
+    expect(page.locator(".lane-label")).to_have_count(len({*people.values()}))
     assert set(lanes(page)) == set(people.values())
     assert "OrderPlaced" in hover_an_arrow(page)
 

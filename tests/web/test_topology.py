@@ -220,6 +220,7 @@ def test_each_column_of_numbers_sorts_the_largest_first(
     cells = """(table, at) => [...table.querySelectorAll("tbody tr:not(.under)")]
       .map(row => row.cells[at]?.innerText.replace(/[#,]/g, "") ?? "")"""
     sorted_columns = 0
+    expect(page.locator(".list-scroll th.number button").first).to_be_visible()
     labels = page.locator(".list-scroll").evaluate_all("all => all.map(one => one.ariaLabel)")
     for label in labels:  # not by its place: one above may come once a message has waited for long
         table = page.get_by_role("group", name=label, exact=True).locator("table.list")
