@@ -16,7 +16,7 @@ export function Waited({ answer: { vhost, position }, type = position.type }) {
   return html`${what} waits in queue <${Queue} vhost=${vhost} name=${queue} />${returnsText(returns)}; nobody took it${returns ? " again" : ""} for ${ageOf(since)}, since ${moment(since)}`;
 }
 
-/** The first failure of a conversation, as the API has its messages: `{event, text}`. */
+/** The first failure of a conversation, as the API has its messages, in a text; undefined where there is none. */
 function failureIn({ messages, participants }) {
   const [clause] = messages.find(({ failure }) => failure)?.failure_clauses ?? [];
   return clause && said(inShort(clause.text, clause.names, shortOf(participants.map(({ name }) => name))));
